@@ -1,0 +1,63 @@
+#pragma once
+// The one state machine of inbox rows (SPEC section 6) and the words around it.
+
+#include "core/words.h"
+
+namespace waybill::core {
+
+enum class InboxState { pending, offered, accepted, acked, dropped, parked };
+WAYBILL_WORDS(InboxState, 6, "pending", "offered", "accepted", "acked", "dropped", "parked");
+
+enum class InboxTrigger {
+  offer,    // a hand-over takes the row
+  accept,   // it is in the host's queue
+  confirm,  // acknowledged: processed, reported, accepted by a durable queue
+  back,     // expiry, fence, adapter error, restart, connection gone: pending again, a repeat
+  drop,
+  park,
+  unpark,
+};
+WAYBILL_WORDS(InboxTrigger, 7, "offer", "accept", "confirm", "back", "drop", "park", "unpark");
+
+enum class InboxAction { go, ignore, forbid };
+
+struct InboxStep {
+  InboxAction action = InboxAction::forbid;
+  InboxState to = InboxState::pending;
+};
+
+// Total over (state, trigger); a replay of what already holds is `ignore`.
+InboxStep inbox_step(InboxState state, InboxTrigger trigger);
+
+enum class Lane { next_step, next_turn };
+WAYBILL_WORDS(Lane, 2, "next_step", "next_turn");
+
+enum class Author { user, job, host };
+WAYBILL_WORDS(Author, 3, "user", "job", "host");
+
+// How a row came to be acknowledged.
+enum class AckedAs { processed, reported, accepted };
+WAYBILL_WORDS(AckedAs, 3, "processed", "reported", "accepted");
+
+// Why a row wakes nobody for now.
+enum class Withheld { no, budget, stopped };
+WAYBILL_WORDS(Withheld, 3, "no", "budget", "stopped");
+
+// By which path a row was handed over; it decides what acknowledges it.
+enum class OfferPath { inbox, follow, turn, read };
+WAYBILL_WORDS(OfferPath, 4, "inbox", "follow", "turn", "read");
+
+enum class EventType { job_completed, job_failed, job_waiting, job_cancelled, job_stop_stuck };
+WAYBILL_WORDS(EventType, 5, "job.completed", "job.failed", "job.waiting", "job.cancelled",
+              "job.stop_stuck");
+
+enum class TurnState { open, held, closed };
+WAYBILL_WORDS(TurnState, 3, "open", "held", "closed");
+
+enum class TurnVerb { begin, step, end, stop, resume, abandon };
+WAYBILL_WORDS(TurnVerb, 6, "begin", "step", "end", "stop", "resume", "abandon");
+
+enum class Phase { absent, idle, waking, running, cancelling };
+WAYBILL_WORDS(Phase, 5, "absent", "idle", "waking", "running", "cancelling");
+
+}  // namespace waybill::core

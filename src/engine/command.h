@@ -1,0 +1,50 @@
+#pragma once
+// Everything that goes through the engine's single transaction path, as one variant. Facts from
+// supervisors, connections that close and timers are commands like any other.
+
+#include <functional>
+#include <variant>
+
+#include "engine/api.h"
+
+namespace waybill::engine {
+
+struct ShowRequest {
+  Caller caller;
+  JobId job;
+};
+struct SessionShowRequest {
+  Caller caller;
+};
+struct StatusRequest {
+  Caller caller;
+};
+struct ObservedFacts {
+  core::JobFacts facts;
+};
+struct ConnectionClosed {
+  ConnectionId connection = 0;
+};
+// shutdown --stop-jobs: a durable stop wish for every running job of the node, cause operator.
+struct StopAllRequest {
+  std::string reason;
+  Millis timeout{30000};
+};
+
+using Command =
+    std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest,
+                 SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
+                 AckRequest, StatusRequest, ObservedFacts, ConnectionClosed, StopAllRequest>;
+
+using Reply = std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView,
+                           TurnReply, InboxReply, AckReply, StatusReply>;
+
+// Called exactly once, on the engine's thread, after the commit that the answer depends on.
+using Done = std::function<void(Result<Reply>)>;
+
+struct Ticket {
+  Command command;
+  Done done;
+};
+
+}  // namespace waybill::engine

@@ -1,0 +1,68 @@
+#pragma once
+// The engine: commands in, one transaction, effects out (ARCHITECTURE.md). It lives on one thread,
+// the store thread, and owns the writing connection. Every effect can be derived again from rows.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/result.h"
+#include "engine/command.h"
+#include "supervise/channel.h"
+
+namespace waybill::store {
+class Database;
+class Sealer;
+}  // namespace waybill::store
+
+namespace waybill::engine {
+
+struct Parts {
+  store::Database& database;  // the writing connection, schema already there
+  const store::Sealer& sealer;
+  supervise::Channel& channel;
+  const Clock& clock;
+  std::string data_dir;
+  std::string version;
+  Settings settings;
+  // Something a person should see in the log: an effect that failed, a poisoned owner.
+  std::function<void(const std::string&)> warn;
+};
+
+class Engine {
+ public:
+  explicit Engine(Parts parts);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Parses what is live and derives what is owed (SPEC section 8). Offers of an earlier daemon
+  // return to pending. An error here is a state that must not be served (exit 123).
+  Result<void> open();
+
+  // Runs the batch in one durable commit, each ticket in a savepoint of its own; then answers, then
+  // performs effects. Tickets that have to wait are kept until they can be answered.
+  void run_batch(std::vector<Ticket> batch);
+
+  // Does what is due now (offers that expired, leases, stuck stops, waits that timed out).
+  void tick();
+
+  // Time until tick has something to do; nullopt: nothing is due at any time.
+  std::optional<Millis> next_due() const;
+
+  // Answers whatever still waits with `unavailable`; the daemon is about to end.
+  void close();
+
+  // Not empty: mutations are refused, for this reason, until a person cures it.
+  const std::string& poisoned() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace waybill::engine

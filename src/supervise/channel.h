@@ -1,0 +1,70 @@
+#pragma once
+// The way to a place where commands run. `local` (this machine, through waybill-shim) is the first;
+// the interface is what SPEC section 9 asks of every channel. Nothing here decides what follows
+// from a fact.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "core/facts.h"
+#include "core/job.h"
+
+namespace waybill::supervise {
+
+// All a supervisor needs to run one command job: a projection of the launch row.
+struct LaunchOrder {
+  JobId job;
+  std::uint64_t node_seq = 0;     // this node's newest receipt number, carried by the launch file
+  std::string shell;              // absolute path; empty when `argv` is run unshelled
+  std::string command;            // shell form: passed as `shell -c command`
+  std::vector<std::string> argv;  // argv form
+  std::string cwd;                // absolute
+  std::vector<std::string> env;   // "NAME=value", any bytes but NUL
+  Millis grace{5000};
+  std::optional<Millis>
+      deadline;  // from start, monotonic, suspend excluded, kept by the supervisor
+  std::uint64_t cap_bytes = 0;
+  std::uint64_t head_bytes = 0;
+  core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;
+  Millis leftover_grace{1000};
+  Millis drain_grace{500};
+  Millis drain_max{2000};
+};
+
+struct StopWish {
+  WallTime at{};
+  std::string actor;
+  std::string reason;
+};
+
+// One `supervise` effect. Idempotent: the same order twice does nothing more.
+struct SuperviseOrder {
+  JobId job;
+  std::optional<LaunchOrder> launch;  // set: may be launched if it provably never executed
+  std::optional<StopWish> stop;       // set: the durable stop wish is there; confirm it
+};
+
+// Called on the channel's own thread whenever something new is known about a job.
+using Report = std::function<void(core::JobFacts)>;
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // Queues the effect and returns at once; what comes of it arrives as reports.
+  virtual void supervise(SuperviseOrder order) = 0;
+
+  // The job is terminal and its leftovers are settled: stop watching it. Its files stay.
+  virtual void forget(const JobId& job) = 0;
+
+  // The machine generation that commands started now belong to.
+  virtual GenerationId generation() const = 0;
+};
+
+}  // namespace waybill::supervise
