@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ constexpr std::size_t kReadyBytesMax = 64 * 1024;
 
 bool user_manager_runs() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  struct stat info {};
+  struct stat info{};
   return runtime != nullptr && *runtime == '/' &&
          ::stat((std::string(runtime) + "/systemd/private").c_str(), &info) == 0 &&
          S_ISSOCK(info.st_mode);
@@ -44,9 +45,8 @@ std::string find_program(const std::string& name) {
 }
 
 std::vector<std::string> serve_command(const StartOptions& options) {
-  std::vector<std::string> out{options.executable, "serve",
-                               "--data",           options.data_dir,
-                               "--ready-fd",       std::to_string(kReadyFd)};
+  std::vector<std::string> out{options.executable, "serve",      "--data",
+                               options.data_dir,   "--ready-fd", std::to_string(kReadyFd)};
   if (!options.store.empty()) {
     out.emplace_back("--store");
     out.push_back(options.store);
@@ -80,6 +80,10 @@ struct Launch {
 // In the forked child, where only what is safe after fork may be called.
 [[noreturn]] void become_daemon(const Launch& launch) {
   ::setsid();
+  for (int signal = 1; signal < 32; ++signal) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const pid_t second = ::fork();
   if (second != 0) ::_exit(second < 0 ? 1 : 0);
   if (::chdir("/") != 0) ::_exit(1);
@@ -107,7 +111,8 @@ Result<std::string> read_ready_line(int fd) {
   std::string line;
   const auto deadline = std::chrono::steady_clock::now() + kReadyMax;
   while (line.size() < kReadyBytesMax) {
-    const auto left = std::chrono::duration_cast<Millis>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<Millis>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
       return fail(ErrorCode::unavailable, "The daemon was started but was not ready within 60 s.");
     }
@@ -185,8 +190,8 @@ Result<void> start_daemon(const StartOptions& options) {
   }
   TRY_ASSIGN(const std::string line, spawn(serve, options.data_dir));
   if (!line.empty()) return judge_ready_line(line);
-  return fail(ErrorCode::unavailable, "The daemon ended while starting; see " + options.data_dir +
-                                          "/daemon.log.");
+  return fail(ErrorCode::unavailable,
+              "The daemon ended while starting; see " + options.data_dir + "/daemon.log.");
 }
 
 }  // namespace waybill::cli

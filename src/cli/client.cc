@@ -59,9 +59,9 @@ Result<void> Client::connect() {
   const Result<void> connected = connect_once();
   if (connected || connected.error().code != ErrorCode::unavailable) return connected;
   if (!options_.autostart) {
-    return fail(ErrorCode::unavailable,
-                connected.error().message + " Start one with `waybill serve --data " +
-                    options_.data_dir + "`, or leave out --no-autostart.");
+    return fail(ErrorCode::unavailable, connected.error().message +
+                                            " Start one with `waybill serve --data " +
+                                            options_.data_dir + "`, or leave out --no-autostart.");
   }
   return reconnect();
 }
@@ -182,8 +182,8 @@ std::optional<Result<json::object>> Client::try_call(std::string_view method,
       {"jsonrpc", "2.0"}, {"id", next_id_}, {"method", view(method)}, {"params", params}});
   if (line.size() > edge::kLineBytesMax) {
     return fail(ErrorCode::too_large, "The call has " + std::to_string(line.size()) +
-                                          " bytes; at most " +
-                                          std::to_string(edge::kLineBytesMax) + " are allowed.");
+                                          " bytes; at most " + std::to_string(edge::kLineBytesMax) +
+                                          " are allowed.");
   }
   Exchange done = exchange(line + "\n", id);
   if (done.lost == Lost::yes) return std::nullopt;
@@ -224,8 +224,8 @@ Result<json::object> Client::call_waiting(std::string_view method, json::object 
 }
 
 tl::unexpected<Error> Client::gives_up() const {
-  return fail(ErrorCode::unavailable, "The daemon closes every connection; see " +
-                                          options_.data_dir + "/daemon.log.");
+  return fail(ErrorCode::unavailable,
+              "The daemon closes every connection; see " + options_.data_dir + "/daemon.log.");
 }
 
 bool Client::wait_for_end(Millis most) {

@@ -19,9 +19,9 @@ struct ClientOptions {
   std::string data_dir;
   std::string store;
   bool autostart = true;
-  std::string executable;        // what is started; empty: this program
-  Millis reconnect_for{30000};   // after a connection was lost
-  int interrupt_fd = -1;         // readable: give up waiting (interrupted())
+  std::string executable;       // what is started; empty: this program
+  Millis reconnect_for{30000};  // after a connection was lost
+  int interrupt_fd = -1;        // readable: give up waiting (interrupted())
 };
 
 class Client {
@@ -40,7 +40,8 @@ class Client {
     // Whether this answer only says that the call's time ran out.
     std::function<bool(const boost::json::object&)> timed_out;
   };
-  // A call that waits, in slices the daemon allows. When the total time has passed, the last answer.
+  // A call that waits, in slices the daemon allows. When the total time has passed, the last
+  // answer.
   Result<boost::json::object> call_waiting(std::string_view method, boost::json::object params,
                                            const Waiting& waiting);
 

@@ -33,8 +33,9 @@ Result<std::string> data_directory(const Parsed& parsed) {
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   if (error) {
     return fail(ErrorCode::bad_request,
-                "--data " + path + " is relative and the current directory is gone; give an "
-                                   "absolute path.");
+                "--data " + path +
+                    " is relative and the current directory is gone; give an "
+                    "absolute path.");
   }
   return absolute.lexically_normal().string();
 }

@@ -14,8 +14,8 @@ struct Context {
   Parsed parsed;
   std::string data_dir;  // absolute
   std::string store;
-  std::string tenant;   // "" default
-  std::string session;  // "" default
+  std::string tenant;    // "" default
+  std::string session;   // "" default
   std::string host_key;  // "" none
   bool json = false;
   bool autostart = true;

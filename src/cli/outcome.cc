@@ -9,8 +9,8 @@ namespace {
 
 core::Exit exit_of(const json::object& object) {
   core::Exit exit;
-  exit.kind = core::from_word<core::ExitKind>(text_of(object, "kind"))
-                  .value_or(core::ExitKind::unknown);
+  exit.kind =
+      core::from_word<core::ExitKind>(text_of(object, "kind")).value_or(core::ExitKind::unknown);
   exit.code = int_of(object, "code");
   exit.signal = int_of(object, "signal");
   exit.core = flag_of(object, "core");

@@ -141,18 +141,15 @@ Result<void> flush_stdout() {
                   ". What was to be delivered stays pending.");
 }
 
-void note(std::string_view text) {
-  std::fprintf(stderr, "waybill: %s\n", safe_line(text).c_str());
-}
+void note(std::string_view text) { std::fprintf(stderr, "waybill: %s\n", safe_line(text).c_str()); }
 
 void print_error(const Error& error, bool json) {
   const std::string_view word = to_word(error.code);
   note(error.message + " [" + std::string(word) + "]");
   if (!json) return;
   const boost::json::value document = boost::json::object{
-      {"error",
-       boost::json::object{{"code", boost::json::string_view(word.data(), word.size())},
-                           {"message", edge::valid_utf8(error.message)}}}};
+      {"error", boost::json::object{{"code", boost::json::string_view(word.data(), word.size())},
+                                    {"message", edge::valid_utf8(error.message)}}}};
   std::fprintf(stderr, "%s\n", edge::to_text(document).c_str());
 }
 

@@ -60,7 +60,8 @@ class Parser {
     slot.option = to.add_option(name, slot.values, description)
                       ->allow_extra_args(false)
                       ->type_name(std::string(flag.value));
-    if (!flag.repeated) slot.option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+    if (!flag.repeated)
+      slot.option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   }
 
   CLI::App& parent_of(const CommandInfo& command) {
@@ -77,8 +78,8 @@ class Parser {
   }
 
   void add_command(const CommandInfo& command) {
-    CLI::App* app = parent_of(command).add_subcommand(std::string(command.name),
-                                                      std::string(command.summary));
+    CLI::App* app =
+        parent_of(command).add_subcommand(std::string(command.name), std::string(command.summary));
     app->fallthrough();
     apps_.emplace_back(&command, app);
     for (const FlagInfo& flag : command.flags) add_flag(*app, &command, flag);

@@ -7,8 +7,8 @@ namespace waybill::cli {
 namespace {
 
 constexpr std::array<std::string_view, 26> kReserved{
-    "if",    "then",   "else",     "elif", "fi",     "do",      "done",    "case",  "esac",
-    "while", "until",  "for",      "in",   "time",   "coproc",  "select",  "end",   "foreach",
+    "if",       "then",   "else",      "elif",   "fi",   "do",      "done",    "case",  "esac",
+    "while",    "until",  "for",       "in",     "time", "coproc",  "select",  "end",   "foreach",
     "function", "repeat", "nocorrect", "noglob", "exec", "command", "builtin", "always"};
 
 bool plain(char c) {

@@ -40,16 +40,37 @@ void add_jobs(std::vector<CommandInfo>& out) {
                  "Accept a command job: one argument after `--` is shell text, several are "
                  "quoted into one.",
                  R"({"job":{…},"delivery_path":"this_turn"|"wake"|"next_attach","twin":ID|null})"});
-  out.push_back({CommandId::show, "", "show", "JOB", 1, 1, false, {},
-                 "One job with its receipts and deliveries.", R"({"job":{…}})"});
-  out.push_back({CommandId::list, "", "list", "", 0, 0, false,
+  out.push_back({CommandId::show,
+                 "",
+                 "show",
+                 "JOB",
+                 1,
+                 1,
+                 false,
+                 {},
+                 "One job with its receipts and deliveries.",
+                 R"({"job":{…}})"});
+  out.push_back({CommandId::list,
+                 "",
+                 "list",
+                 "",
+                 0,
+                 0,
+                 false,
                  {{"--status", "S", true, "Only jobs in this status."},
                   {"--all-sessions", "", false, "Jobs of every session of the tenant."},
                   {"--limit", "N", false, "Most jobs, 1 to 500; default 50."},
                   {"--cursor", "C", false, "`next_cursor` of the page before."}},
-                 "The session's jobs, newest first.", R"({"jobs":[…],"next_cursor":C|null})"});
+                 "The session's jobs, newest first.",
+                 R"({"jobs":[…],"next_cursor":C|null})"});
   out.push_back(
-      {CommandId::logs, "", "logs", "JOB", 1, 1, false,
+      {CommandId::logs,
+       "",
+       "logs",
+       "JOB",
+       1,
+       1,
+       false,
        {{"--follow", "", false, "Go on until the job is finished."},
         {"--raw", "", false, "The bytes themselves; made safe on a terminal."},
         {"--offset", "N", false, "First byte, absolute."},
@@ -57,12 +78,24 @@ void add_jobs(std::vector<CommandInfo>& out) {
         {"--tail", "LINES", false, "Start about this many lines before the end."}},
        "Output of a job, rendered unless --raw.",
        R"({"offset","next_offset","end","gaps":[[from,to]],"data","encoding":"utf8"|"base64"})"});
-  out.push_back({CommandId::wait, "", "wait", "JOB...", 1, kMany, false,
+  out.push_back({CommandId::wait,
+                 "",
+                 "wait",
+                 "JOB...",
+                 1,
+                 kMany,
+                 false,
                  {{"--any", "", false, "One finished job is enough."},
                   timeout_flag("Default 30s; exit 124 when it passes.")},
                  "Until the jobs are finished; exits with the first code that is not 0.",
                  R"({"jobs":[…],"timed_out":false})"});
-  out.push_back({CommandId::stop, "", "stop", "JOB...", 0, kMany, false,
+  out.push_back({CommandId::stop,
+                 "",
+                 "stop",
+                 "JOB...",
+                 0,
+                 kMany,
+                 false,
                  {{"--all", "", false, "Every unfinished job of the session."},
                   {"--reason", "R", false, "Kept on the job."},
                   {"--wait", "", false, "Until every one is stopped."},
@@ -72,21 +105,50 @@ void add_jobs(std::vector<CommandInfo>& out) {
 }
 
 void add_sessions(std::vector<CommandInfo>& out) {
-  out.push_back({CommandId::session_attach, "session", "attach", "", 0, 0, false,
+  out.push_back({CommandId::session_attach,
+                 "session",
+                 "attach",
+                 "",
+                 0,
+                 0,
+                 false,
                  {{"--host-pid", "P", false, "The lease lasts as long as this process."},
                   {"--lease", "D", false, "Lease after the last call of an open turn."},
                   {"--one-shot", "", false, "The host will not return after its turn."}},
                  "Take the session over for this host key; shows fence, open turn and what is "
                  "outstanding.",
                  R"({"session":{…},"outstanding":{…}})"});
-  out.push_back({CommandId::session_show, "session", "show", "", 0, 0, false, {},
-                 "The session as it stands.", kSessionJson});
-  out.push_back({CommandId::session_list, "session", "list", "", 0, 0, false, {},
-                 "All sessions of the tenant.", R"({"sessions":[…]})"});
-  out.push_back({CommandId::session_wait, "session", "wait", "", 0, 0, false,
+  out.push_back({CommandId::session_show,
+                 "session",
+                 "show",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "The session as it stands.",
+                 kSessionJson});
+  out.push_back({CommandId::session_list,
+                 "session",
+                 "list",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "All sessions of the tenant.",
+                 R"({"sessions":[…]})"});
+  out.push_back({CommandId::session_wait,
+                 "session",
+                 "wait",
+                 "",
+                 0,
+                 0,
+                 false,
                  {{"--revision", "N", false, "The last revision seen; required."},
                   timeout_flag("Default 30s; exit 124 when it passes.")},
-                 "Until the session's revision is above N.", kSessionJson});
+                 "Until the session's revision is above N.",
+                 kSessionJson});
 }
 
 void add_turns(std::vector<CommandInfo>& out) {
@@ -94,51 +156,130 @@ void add_turns(std::vector<CommandInfo>& out) {
       turn_flag(),
       {"--wait", "", false, "Until the turn is closed or something has to be read."},
       timeout_flag("With --wait; default 30s.")};
-  out.push_back({CommandId::turn_begin, "turn", "begin", "", 0, 0, false, {turn_flag()},
-                 "Open a turn and take what is pending; without --turn an id is made.", kTurnJson});
-  out.push_back({CommandId::turn_step, "turn", "step", "", 0, 0, false, {turn_flag()},
-                 "A step boundary: take what has come in meanwhile.", kTurnJson});
+  out.push_back({CommandId::turn_begin,
+                 "turn",
+                 "begin",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "Open a turn and take what is pending; without --turn an id is made.",
+                 kTurnJson});
+  out.push_back({CommandId::turn_step,
+                 "turn",
+                 "step",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "A step boundary: take what has come in meanwhile.",
+                 kTurnJson});
   out.push_back({CommandId::turn_end, "turn", "end", "", 0, 0, false, waits,
                  "End the turn, or learn what it waits for or has to read first.", kTurnJson});
   out.push_back({CommandId::turn_stop, "turn", "stop", "", 0, 0, false, waits,
                  "The user stopped the turn; its own jobs are stopped.", kTurnJson});
-  out.push_back({CommandId::turn_resume, "turn", "resume", "", 0, 0, false, {turn_flag()},
-                 "Go on with an open turn under a new fence.", kTurnJson});
-  out.push_back({CommandId::turn_abandon, "turn", "abandon", "", 0, 0, false, {turn_flag()},
-                 "Give the turn up; its jobs and events become the session's.", kTurnJson});
+  out.push_back({CommandId::turn_resume,
+                 "turn",
+                 "resume",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "Go on with an open turn under a new fence.",
+                 kTurnJson});
+  out.push_back({CommandId::turn_abandon,
+                 "turn",
+                 "abandon",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "Give the turn up; its jobs and events become the session's.",
+                 kTurnJson});
 }
 
 void add_delivery(std::vector<CommandInfo>& out) {
-  out.push_back({CommandId::inbox, "", "inbox", "", 0, 0, false,
+  out.push_back({CommandId::inbox,
+                 "",
+                 "inbox",
+                 "",
+                 0,
+                 0,
+                 false,
                  {{"--follow", "", false, "Keep asking; only `ack` or a turn's end acknowledges."},
                   timeout_flag("Wait this long; exit 124 when nothing came."),
                   {"--no-ack", "", false, "Only an explicit `ack` counts."}},
                  "What is pending for the session's host.",
                  R"({"delivery","repeat","mode","events":[{…}],"text"})"});
-  out.push_back({CommandId::ack, "", "ack", "EVENT...", 1, kMany, false, {},
+  out.push_back({CommandId::ack,
+                 "",
+                 "ack",
+                 "EVENT...",
+                 1,
+                 kMany,
+                 false,
+                 {},
                  "Acknowledge events or deliveries, all or none.",
                  R"({"acked":[…],"already":[…]})"});
 }
 
 void add_node(std::vector<CommandInfo>& out) {
-  out.push_back({CommandId::status, "", "status", "", 0, 0, false, {},
+  out.push_back({CommandId::status,
+                 "",
+                 "status",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
                  "The daemon: counts, what is owed, settings in force.",
                  R"({"version","data_dir","running_jobs",…,"settings":{…}}; durations in ms)"});
-  out.push_back({CommandId::shutdown, "", "shutdown", "", 0, 0, false,
+  out.push_back({CommandId::shutdown,
+                 "",
+                 "shutdown",
+                 "",
+                 0,
+                 0,
+                 false,
                  {{"--stop-jobs", "", false, "Stop every job first; otherwise they run on."},
                   {"--reason", "R", false, "Kept on the jobs that are stopped."}},
-                 "End the daemon.", R"({"shutting_down":true})"});
-  out.push_back({CommandId::doctor, "", "doctor", "", 0, 0, false, {},
+                 "End the daemon.",
+                 R"({"shutting_down":true})"});
+  out.push_back({CommandId::doctor,
+                 "",
+                 "doctor",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
                  "What the daemon finds about itself; exit 1 when there is a problem.",
                  R"({"ok","findings":[{"subject","level","message"}]})"});
-  out.push_back({CommandId::version, "", "version", "", 0, 0, false, {},
+  out.push_back({CommandId::version,
+                 "",
+                 "version",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
                  "Version of this program, its protocol, and of the daemon if one runs.",
                  R"({"version","protocol","daemon":VERSION|null})"});
 }
 
 std::vector<CommandInfo> build() {
   std::vector<CommandInfo> out;
-  out.push_back({CommandId::serve, "", "serve", "", 0, 0, false,
+  out.push_back({CommandId::serve,
+                 "",
+                 "serve",
+                 "",
+                 0,
+                 0,
+                 false,
                  {{"--set", "key=value", true, "One setting, above config.toml."},
                   {"--foreground", "", false, "Log to stderr also when it is no terminal."},
                   {"--ready-fd", "N", false, "Also write the ready line to this descriptor."}},

@@ -110,8 +110,8 @@ void add_events(std::string& out, const json::object& job) {
       text += ", withheld: " + why;
     }
     if (const auto tries = count_of(event, "tries"); tries.value_or(0) > 0) {
-      text += ", came back " + std::to_string(*tries) + " times: " +
-              safe_line(text_of(event, "last_error"));
+      text += ", came back " + std::to_string(*tries) +
+              " times: " + safe_line(text_of(event, "last_error"));
     }
     add_line(out, "event", text);
   }
@@ -179,8 +179,9 @@ std::string job_page(const json::object& job) {
   add_line(out, "output", output_of(job));
   const json::object& usage = object_of(job, "usage");
   if (const auto cpu = count_of(usage, "cpu_ms")) {
-    add_line(out, "used", human_duration(*cpu) + " CPU, " +
-                              human_size(count_of(usage, "max_rss_bytes").value_or(0)) + " memory");
+    add_line(out, "used",
+             human_duration(*cpu) + " CPU, " +
+                 human_size(count_of(usage, "max_rss_bytes").value_or(0)) + " memory");
   }
   add_line(out, "proof", text_of(job, "proof"));
   add_line(out, "not yet gone", processes_of(array_of(job, "survivors")));
@@ -223,14 +224,12 @@ std::string session_page(const json::object& session) {
   std::string host = flag_of(lease, "live") ? "attached" : "none";
   if (const auto pid = count_of(lease, "host_pid")) host += ", process " + std::to_string(*pid);
   add_line(out, "host", host);
-  add_line(out, "jobs", std::to_string(count_of(session, "running_jobs").value_or(0)) +
-                            " running, " +
-                            std::to_string(count_of(session, "queued_jobs").value_or(0)) +
-                            " queued");
-  add_line(out, "undelivered", std::to_string(count_of(session, "undelivered").value_or(0)) +
-                                   " (" +
-                                   std::to_string(count_of(session, "withheld").value_or(0)) +
-                                   " withheld)");
+  add_line(out, "jobs",
+           std::to_string(count_of(session, "running_jobs").value_or(0)) + " running, " +
+               std::to_string(count_of(session, "queued_jobs").value_or(0)) + " queued");
+  add_line(out, "undelivered",
+           std::to_string(count_of(session, "undelivered").value_or(0)) + " (" +
+               std::to_string(count_of(session, "withheld").value_or(0)) + " withheld)");
   return out;
 }
 
