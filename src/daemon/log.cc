@@ -1,0 +1,93 @@
+#include "daemon/log.h"
+
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace waybill::daemon {
+namespace {
+
+constexpr std::size_t kFileBytesMax = 4 * 1024 * 1024;
+constexpr std::size_t kOlderFiles = 2;
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+// Length of the well-formed UTF-8 sequence at `at`, 0 when there is none.
+std::size_t sequence_length(std::string_view text, std::size_t at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                             : lead >= 0xE0 && lead <= 0xEF ? 3
+                             : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                            : 0;
+  if (length == 0 || at + length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!is_continuation(text[at + i])) return 0;
+  }
+  const auto second = static_cast<unsigned char>(text[at + 1]);
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
+    return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = sequence_length(text, at);
+    const char byte = text[at];
+    if (length == 0) {
+      out += "\xEF\xBF\xBD";
+      ++at;
+      continue;
+    }
+    if (byte == '"' || byte == '\\') {
+      out += '\\';
+      out += byte;
+    } else if (static_cast<unsigned char>(byte) < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(byte));
+      out += escaped;
+    } else {
+      out.append(text, at, length);
+    }
+    at += length;
+  }
+  return out + "\"";
+}
+
+struct Log::Impl {
+  std::shared_ptr<spdlog::logger> logger;
+};
+
+Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Log::~Log() = default;
+
+Result<std::unique_ptr<Log>> Log::open(const std::string& directory) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+        directory + "/daemon.log", kFileBytesMax, kOlderFiles);
+    auto impl = std::make_unique<Impl>();
+    impl->logger = std::make_shared<spdlog::logger>("daemon", std::move(sink));
+    impl->logger->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%v})",
+                              spdlog::pattern_time_type::utc);
+    impl->logger->set_level(spdlog::level::info);
+    impl->logger->flush_on(spdlog::level::info);
+    // A log that cannot be written (a full disk) must not be noisy or fatal.
+    impl->logger->set_error_handler([](const std::string&) {});
+    return std::unique_ptr<Log>(new Log(std::move(impl)));
+  } catch (const spdlog::spdlog_ex& error) {
+    return fail(ErrorCode::unavailable, std::string("cannot open the log: ") + error.what());
+  }
+}
+
+void Log::info(std::string_view message) { impl_->logger->info(json_string(message)); }
+void Log::warn(std::string_view message) { impl_->logger->warn(json_string(message)); }
+void Log::error(std::string_view message) { impl_->logger->error(json_string(message)); }
+
+}  // namespace waybill::daemon
