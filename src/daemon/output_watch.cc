@@ -38,9 +38,9 @@ void OutputWatch::wait() {
 
 OutputWatch::Number OutputWatch::add(const JobId& job, std::function<void()> changed) {
   Directory& directory = directories_[job];
-  ++directory.users;
   look_for(job, directory);
   const Number number = next_++;
+  directory.users.insert(number);
   waiting_.emplace(number, Waiting{job, std::move(changed)});
   return number;
 }
@@ -50,7 +50,8 @@ void OutputWatch::remove(Number number) {
   if (found == waiting_.end()) return;
   const auto directory = directories_.find(found->second.job);
   waiting_.erase(found);
-  if (--directory->second.users > 0) return;
+  directory->second.users.erase(number);
+  if (!directory->second.users.empty()) return;
   if (directory->second.descriptor >= 0) {
     ::inotify_rm_watch(fd_.get(), directory->second.descriptor);
     jobs_.erase(directory->second.descriptor);
@@ -81,10 +82,9 @@ void OutputWatch::any_changed() {
 
 // Those who are told may remove themselves or others.
 void OutputWatch::tell(const JobId& job) {
-  std::vector<Number> numbers;
-  for (const auto& [number, waiting] : waiting_) {
-    if (waiting.job == job) numbers.push_back(number);
-  }
+  const auto directory = directories_.find(job);
+  if (directory == directories_.end()) return;
+  const std::set<Number> numbers = directory->second.users;
   for (const Number number : numbers) {
     const auto found = waiting_.find(number);
     if (found == waiting_.end()) continue;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -41,7 +42,7 @@ class OutputWatch {
   };
   struct Directory {
     int descriptor = -1;  // of inotify; -1: not there yet
-    std::size_t users = 0;
+    std::set<Number> users;
   };
 
   OutputWatch(Loop& loop, std::string jobs_dir, UniqueFd fd);
