@@ -14,6 +14,7 @@
 #include "daemon/engine_seat.h"
 #include "daemon/engine_thread.h"
 #include "daemon/log.h"
+#include "daemon/log_waits.h"
 #include "daemon/logs.h"
 #include "daemon/loop.h"
 #include "daemon/output_watch.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/engine_thread.h"
-#include "daemon/logs.h"
+#include "daemon/log_waits.h"
 #include "daemon/loop.h"
 #include "daemon/worker.h"
 #include "edge/service.h"

@@ -1,4 +1,4 @@
-#include "daemon/logs.h"
+#include "daemon/log_waits.h"
 
 #include <optional>
 #include <utility>
