@@ -1,9 +1,11 @@
 #pragma once
 // Exit is data (SPEC section 4, I9). Unknown is a value: its code is null, never 0 and never -1.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/words.h"
@@ -68,19 +70,31 @@ struct StageRecord {
   std::vector<int> statuses;
 };
 
-// Text of the last line of the hook's file: "<rc> <status>…\n". nullopt when it does not parse.
+// Text of the last line of the hook's file: "<rc> <status>…\n", numbers of 0 to 255, at most 4096
+// statuses. nullopt when it does not parse, also when its newline is missing (a torn write).
 std::optional<StageRecord> parse_stage_record(const std::string& file);
 
 // Claims stages, or says why not (SUPERVISION 2.2, 2.4).
 //   `captured`: a hook was installed for this command.   `shell_captures`: this shell can be
-//   captured.
+//   captured.   `command`: the shell text; empty for a job without a shell.
+// Texts of stages are one line of at most 200 characters, and only there when the tokenizer is
+// sure; without a text exit 1 of a predicate cannot be excused and counts as failed.
 Stages claim_stages(const std::string& command, const Exit& exit,
                     const std::optional<StageRecord>& record, bool captured, bool shell_captures);
 
+// Never better than what was observed: an exit without a code is `unknown`.
 Verdict judge(const Exit& exit, const Stages& stages);
 
-// One sentence for people and models: "exit 0, but stage 1 of 2 (cargo test) exited 101".
+// One sentence of one line for people and models: "exit 0, but stage 1 of 2 (cargo test) exited
+// 101". At most some 1,500 bytes: of many stages the first five are told, the others counted.
 std::string describe(const Exit& exit, const Stages& stages, Verdict verdict);
+
+// The same for stage `index` (from 0): "stage 1 of 2 (cargo test): exit 101". Notes what is only
+// likely: a reader that stops early may have ended it, a child was probably killed.
+std::string describe_stage(const Stages& stages, std::size_t index);
+
+// "SIGKILL" for 9, by Linux' numbers; "" for a number without a name.
+std::string_view signal_name(int signal);
 
 // 128+n for a signal, 125 unknown, 126 not started, 119 for stage_failed with shell exit 0 (SPEC
 // 15).
