@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <system_error>
 
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "base/unique_fd.h"
@@ -54,13 +53,14 @@ Result<void> apply_value(Settings& settings, std::string_view key, const toml::n
 }  // namespace
 
 Result<void> apply_config(Settings& settings, std::string_view text, const std::string& path) {
-  const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) {
-    return fail(ErrorCode::bad_request,
-                path + ":" + std::to_string(parsed.error().source().begin.line) + ": " +
-                    std::string(parsed.error().description()));
+  toml::table table;
+  try {
+    table = toml::parse(text, path);
+  } catch (const toml::parse_error& error) {
+    return fail(ErrorCode::bad_request, path + ":" + std::to_string(error.source().begin.line) +
+                                            ": " + std::string(error.description()));
   }
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : table) {
     if (auto applied = apply_value(settings, key.str(), node); !applied) {
       return fail(applied.error().code, path + ":" + std::to_string(key.source().begin.line) +
                                             ": " + applied.error().message);

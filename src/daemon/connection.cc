@@ -16,10 +16,7 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 }  // namespace
 
 Connection::Connection(Server& server, ConnectionNumber number, UniqueFd fd)
-    : server_(server),
-      number_(number),
-      fd_(std::move(fd)),
-      watch_(server.loop_.watch(fd_.get())) {}
+    : server_(server), number_(number), fd_(std::move(fd)), watch_(server.loop_.watch(fd_.get())) {}
 
 void Connection::start(std::unique_ptr<Protocol> protocol) {
   protocol_ = std::move(protocol);

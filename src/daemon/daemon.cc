@@ -46,8 +46,9 @@ Result<std::string> shim_beside_us() {
 
 Result<void> check_store_url(const std::string& url) {
   if (url.empty() || url == "sqlite" || url == "sqlite:") return {};
-  return fail(ErrorCode::bad_request, "store: this build keeps its store in SQLite, in the data "
-                                      "directory; leave --store out or give \"sqlite\"");
+  return fail(ErrorCode::bad_request,
+              "store: this build keeps its store in SQLite, in the data "
+              "directory; leave --store out or give \"sqlite\"");
 }
 
 class RpcProtocol final : public Protocol {
@@ -115,7 +116,7 @@ Result<void> Daemon::Impl::open(const DaemonOptions& options) {
   if (shim_path.empty()) {
     TRY_ASSIGN(shim_path, shim_beside_us());
   }
-  TRY_ASSIGN(log, Log::open(dir.path));
+  TRY_ASSIGN(log, Log::open(dir.path, options.log_to_stderr));
   log->info("waybill " + std::string(edge::kVersion) + " starts, process " +
             std::to_string(::getpid()) + ", data directory " + dir.path);
   auto started = start_engine();
@@ -164,18 +165,16 @@ Result<void> Daemon::Impl::start_reader() {
     engine->poison("a read met something that cannot happen: " + what);
   });
   TRY_ASSIGN(watch, OutputWatch::open(loop, dir.path + "/jobs"));
-  logs = std::make_unique<LogWaits>(loop, *reader, *watch, [this](const edge::LogsRequest& request) {
-    return read_logs(*queries, dir.path, request);
-  });
+  logs = std::make_unique<LogWaits>(
+      loop, *reader, *watch,
+      [this](const edge::LogsRequest& request) { return read_logs(*queries, dir.path, request); });
   return {};
 }
 
 Result<void> Daemon::Impl::listen() {
   service = std::make_unique<DaemonService>(DaemonService::Parts{
       loop, *engine, *reader, *queries, *logs, settings,
-      [this] {
-        return examine(*reader_database, {dir.path, store_path(dir.path), shim_path});
-      },
+      [this] { return examine(*reader_database, {dir.path, store_path(dir.path), shim_path}); },
       [this] { end("a shutdown call"); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));

@@ -13,9 +13,10 @@ namespace waybill::daemon {
 
 struct DaemonOptions {
   std::string data_dir;
-  std::string store_url;                                       // "" or "sqlite"
+  std::string store_url;                                      // "" or "sqlite"
   std::vector<std::pair<std::string, std::string>> settings;  // --set, in order
-  std::string shim_path;  // "": waybill-shim beside this program
+  std::string shim_path;                                      // "": waybill-shim beside us
+  bool log_to_stderr = false;                                 // besides the log file
 };
 
 class Daemon {

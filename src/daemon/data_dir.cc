@@ -34,7 +34,7 @@ Result<std::string> make_absolute(const std::string& path) {
 
 std::string owner_of_parent(const std::string& path) {
   const std::string parent = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
-  struct stat info {};
+  struct stat info{};
   if (::stat(parent.c_str(), &info) != 0) return "";
   return " (" + parent + " belongs to " + describe_user(info.st_uid) + ")";
 }
@@ -45,7 +45,7 @@ Result<void> make_directories(const std::string& path) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), 0700) != 0) {
       const int error = errno;
-      struct stat info {};
+      struct stat info{};
       if (::stat(part.c_str(), &info) != 0) {
         return fail(ErrorCode::forbidden, "cannot create the data directory " + part + ": " +
                                               errno_text(error) + owner_of_parent(part) +
@@ -94,7 +94,7 @@ std::string read_holder(int fd) {
 
 std::string describe_user(uid_t uid) {
   const std::string number = "uid " + std::to_string(uid);
-  struct passwd entry {};
+  struct passwd entry{};
   struct passwd* found = nullptr;
   std::vector<char> buffer(16 * 1024);
   if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
@@ -110,12 +110,12 @@ Result<DataDir> open_data_dir(const std::string& path) {
   UniqueFd fd(::open(absolute.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) {
     const int error = errno;
-    struct stat info {};
+    struct stat info{};
     if (::stat(absolute.c_str(), &info) == 0) TRY(check_private(absolute, info));
     return fail(ErrorCode::forbidden,
                 "cannot open the data directory " + absolute + ": " + errno_text(error));
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) {
     return fail(ErrorCode::unavailable,
                 "cannot look at the data directory " + absolute + ": " + errno_text(errno));
@@ -146,8 +146,8 @@ Result<UniqueFd> lock_data_dir(const DataDir& dir) {
       return fail(ErrorCode::conflict, read_holder(fd.get()) + " already serves " + dir.path +
                                            "; use it, or stop it with `waybill shutdown`");
     }
-    struct stat held {};
-    struct stat named {};
+    struct stat held{};
+    struct stat named{};
     if (::fstat(fd.get(), &held) != 0 || ::fstatat(dir.fd.get(), kLockName, &named, 0) != 0 ||
         held.st_ino != named.st_ino || held.st_dev != named.st_dev) {
       continue;

@@ -24,7 +24,7 @@ using Level = edge::Finding::Level;
 constexpr rlim_t kFilesWanted = 4096;
 
 bool exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0;
 }
 
@@ -76,7 +76,7 @@ Finding shim_finding(const DoctorPlace& place) {
 }
 
 Finding data_dir_finding(const DoctorPlace& place) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(place.data_dir.c_str(), &info) != 0) {
     return {"data", Level::problem,
             place.data_dir + ": " + std::generic_category().message(errno) +
@@ -102,8 +102,8 @@ std::string limit_text(rlim_t value) {
 }
 
 Finding limits_finding() {
-  struct rlimit files {};
-  struct rlimit processes {};
+  struct rlimit files{};
+  struct rlimit processes{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   ::getrlimit(RLIMIT_NPROC, &processes);
   const std::string pipes = read_small("/proc/sys/fs/pipe-user-pages-soft");
@@ -125,8 +125,7 @@ Finding cgroup_finding() {
     return {"cgroup", Level::warning,
             "no cgroup v2 here: a stop is proven by the supervisor alone"};
   }
-  if (::access((base + "/cgroup.procs").c_str(), W_OK) != 0 ||
-      ::access(base.c_str(), W_OK) != 0) {
+  if (::access((base + "/cgroup.procs").c_str(), W_OK) != 0 || ::access(base.c_str(), W_OK) != 0) {
     return {"cgroup", Level::ok,
             own + " is not ours to divide: a stop is proven by the supervisor alone"};
   }
@@ -175,8 +174,12 @@ Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers) {
 }
 
 std::vector<Finding> examine(store::Database& reader, const DoctorPlace& place) {
-  return {store_finding(reader, place), shim_finding(place), data_dir_finding(place),
-          survival_finding(),           limits_finding(),    cgroup_finding(),
+  return {store_finding(reader, place),
+          shim_finding(place),
+          data_dir_finding(place),
+          survival_finding(),
+          limits_finding(),
+          cgroup_finding(),
           sandbox_finding()};
 }
 

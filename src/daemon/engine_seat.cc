@@ -45,7 +45,7 @@ std::string store_path(const std::string& data_dir) { return data_dir + kStoreNa
 
 Result<std::unique_ptr<EngineSeat>> open_engine_seat(const SeatParts& parts) {
   const std::string path = store_path(parts.data_dir);
-  struct stat info {};
+  struct stat info{};
   // The key is made before the store, so that a store always has its key.
   const bool is_new = ::stat(path.c_str(), &info) != 0;
   TRY_ASSIGN(store::Sealer sealer, store::Sealer::open(parts.data_dir + kSealKeyName, is_new));

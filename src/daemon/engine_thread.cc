@@ -123,8 +123,8 @@ void EngineThread::main(const Open& open, std::function<void(Result<void>)> open
       result = fail(made.error());
     }
   } catch (const std::exception& error) {
-    result = fail(ErrorCode::unavailable, std::string("the store cannot be opened: ") +
-                                              error.what());
+    result =
+        fail(ErrorCode::unavailable, std::string("the store cannot be opened: ") + error.what());
   }
   opened(std::move(result));
   if (seat) serve(*seat);

@@ -1,6 +1,8 @@
 #include "daemon/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
@@ -68,14 +70,21 @@ struct Log::Impl {
 Log::Log(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Log::~Log() = default;
 
-Result<std::unique_ptr<Log>> Log::open(const std::string& directory) {
+Result<std::unique_ptr<Log>> Log::open(const std::string& directory, bool to_stderr) {
   try {
-    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
-        directory + "/daemon.log", kFileBytesMax, kOlderFiles);
     auto impl = std::make_unique<Impl>();
-    impl->logger = std::make_shared<spdlog::logger>("daemon", std::move(sink));
-    impl->logger->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%v})",
-                              spdlog::pattern_time_type::utc);
+    impl->logger = std::make_shared<spdlog::logger>("daemon");
+    auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(directory + "/daemon.log",
+                                                                       kFileBytesMax, kOlderFiles);
+    file->set_formatter(std::make_unique<spdlog::pattern_formatter>(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%v})",
+        spdlog::pattern_time_type::utc));
+    impl->logger->sinks().push_back(std::move(file));
+    if (to_stderr) {
+      auto terminal = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+      terminal->set_formatter(std::make_unique<spdlog::pattern_formatter>("%T %l %v"));
+      impl->logger->sinks().push_back(std::move(terminal));
+    }
     impl->logger->set_level(spdlog::level::info);
     impl->logger->flush_on(spdlog::level::info);
     // A log that cannot be written (a full disk) must not be noisy or fatal.

@@ -12,8 +12,9 @@ namespace waybill::daemon {
 
 class Log {
  public:
-  // At most three files of 4 MiB: daemon.log, daemon.1.log, daemon.2.log.
-  static Result<std::unique_ptr<Log>> open(const std::string& directory);
+  // At most three files of 4 MiB: daemon.log, daemon.1.log, daemon.2.log. `to_stderr`: the same for
+  // a person who runs the daemon in a terminal.
+  static Result<std::unique_ptr<Log>> open(const std::string& directory, bool to_stderr);
 
   ~Log();
   Log(const Log&) = delete;

@@ -57,7 +57,8 @@ void LogWaits::read(Number number) {
     }
     loop_.post([this, number, page = std::move(page)] { on_page(number, page); });
   });
-  if (!queued) answer(number, fail(ErrorCode::unavailable, "too many reads are waiting; try again"));
+  if (!queued)
+    answer(number, fail(ErrorCode::unavailable, "too many reads are waiting; try again"));
 }
 
 void LogWaits::on_page(Number number, Result<LogsPage> page) {

@@ -20,9 +20,9 @@ constexpr std::uint32_t kEvents = IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_ONLYD
 Result<std::unique_ptr<OutputWatch>> OutputWatch::open(Loop& loop, std::string jobs_dir) {
   UniqueFd fd(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!fd.valid()) {
-    return fail(ErrorCode::unavailable, "cannot watch files: " +
-                                            std::generic_category().message(errno) +
-                                            " (see fs.inotify.max_user_instances)");
+    return fail(ErrorCode::unavailable,
+                "cannot watch files: " + std::generic_category().message(errno) +
+                    " (see fs.inotify.max_user_instances)");
   }
   return std::unique_ptr<OutputWatch>(new OutputWatch(loop, std::move(jobs_dir), std::move(fd)));
 }

@@ -32,7 +32,7 @@ void write_all(int fd, const std::string& text) {
 }
 
 void raise_file_limit() {
-  struct rlimit files {};
+  struct rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
@@ -54,15 +54,13 @@ void announce(const ServeOptions& options, const std::string& line) {
 
 int refuse(const ServeOptions& options, const Error& error) {
   const std::string code(to_word(error.code));
-  const std::string fields =
-      "\"code\":\"" + code + "\",\"message\":" + daemon::json_string(error.message);
+  const std::string line = R"({"ready":false,"error":{"code":")" + code +
+                           "\",\"message\":" + daemon::json_string(error.message) + "}}\n";
   if (options.ready_fd >= 0) {
-    write_all(options.ready_fd, "{\"ready\":false," + fields + "}\n");
+    write_all(options.ready_fd, line);
     ::close(options.ready_fd);
   }
-  if (options.json) {
-    write_all(STDOUT_FILENO, "{\"ready\":false," + fields + "}\n");
-  }
+  if (options.json) write_all(STDOUT_FILENO, line);
   write_all(STDERR_FILENO, "waybill: " + code + ": " + error.message + "\n");
   return traits(error.code).exit_code;
 }
@@ -75,7 +73,8 @@ int serve_main(const ServeOptions& options) {
   daemon::Daemon daemon;
   daemon::DaemonOptions wanted;
   wanted.data_dir = options.data_dir;
-  wanted.store_url = options.store_url;
+  wanted.store_url = options.store;
+  wanted.log_to_stderr = options.foreground || ::isatty(STDERR_FILENO) == 1;
   wanted.settings = options.settings;
   if (auto opened = daemon.open(wanted); !opened) return refuse(options, opened.error());
   announce(options, "{\"ready\":true,\"socket\":" + daemon::json_string(daemon.socket_path()) +

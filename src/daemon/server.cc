@@ -29,7 +29,8 @@ std::string refusal_line(const Error& error) {
   return R"({"jsonrpc":"2.0","id":null,"error":{"code":)" +
          std::to_string(traits(error.code).rpc_code) +
          ",\"message\":" + json_string(error.message) + R"(,"data":{"code":")" +
-         std::string(to_word(error.code)) + "\"}}}\n";
+         std::string(to_word(error.code)) + R"(","retryable":)" +
+         (traits(error.code).retryable ? "true" : "false") + "}}}\n";
 }
 
 Server::Server(Loop& loop, int listen_fd, ServerLimits limits, ServerHooks hooks)

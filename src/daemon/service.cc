@@ -44,8 +44,8 @@ void DaemonService::submit(engine::Command command,
 }
 
 void DaemonService::to_engine(engine::Command command, engine::Done done) {
-  parts_.engine.submit(std::move(command), [&loop = parts_.loop, done = std::move(done)](
-                                               Result<engine::Reply> reply) {
+  parts_.engine.submit(std::move(command), [&loop = parts_.loop,
+                                            done = std::move(done)](Result<engine::Reply> reply) {
     loop.post([done, reply = std::move(reply)]() mutable { done(std::move(reply)); });
   });
 }

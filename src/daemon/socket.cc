@@ -30,8 +30,8 @@ Listener::Listener(Listener&& other) noexcept
 }
 
 Result<Listener> Listener::open(const DataDir& dir) {
-  Listener listener(
-      dir, UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  Listener listener(dir,
+                    UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
   if (!listener.fd_.valid()) return fail(system_error(dir, "create"));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -45,7 +45,7 @@ Result<Listener> Listener::open(const DataDir& dir) {
       0) {
     return fail(system_error(dir, "bind"));
   }
-  struct stat info {};
+  struct stat info{};
   if (::fchmodat(dir.fd.get(), kNewName, 0600, 0) != 0 ||
       ::fstatat(dir.fd.get(), kNewName, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
       ::listen(listener.fd_.get(), kBacklog) != 0 ||
@@ -60,7 +60,7 @@ Result<Listener> Listener::open(const DataDir& dir) {
 
 Listener::~Listener() {
   if (inode_ == 0) return;
-  struct stat info {};
+  struct stat info{};
   if (::fstatat(dir_->fd.get(), kSocketName, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       info.st_ino == inode_) {
     ::unlinkat(dir_->fd.get(), kSocketName, 0);
