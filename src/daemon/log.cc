@@ -8,46 +8,19 @@
 #include <cstdio>
 #include <utility>
 
+#include "text/utf8.h"
+
 namespace waybill::daemon {
 namespace {
 
 constexpr std::size_t kFileBytesMax = 4 * 1024 * 1024;
 constexpr std::size_t kOlderFiles = 2;
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
-// Length of the well-formed UTF-8 sequence at `at`, 0 when there is none.
-std::size_t sequence_length(std::string_view text, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                             : lead >= 0xE0 && lead <= 0xEF ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!is_continuation(text[at + i])) return 0;
-  }
-  const auto second = static_cast<unsigned char>(text[at + 1]);
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
-    return 0;
-  }
-  return length;
-}
-
 }  // namespace
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(text, at);
-    const char byte = text[at];
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-      ++at;
-      continue;
-    }
+  for (const char byte : text::decode_lossy(text)) {
     if (byte == '"' || byte == '\\') {
       out += '\\';
       out += byte;
@@ -56,9 +29,8 @@ std::string json_string(std::string_view text) {
       std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(byte));
       out += escaped;
     } else {
-      out.append(text, at, length);
+      out += byte;
     }
-    at += length;
   }
   return out + "\"";
 }
