@@ -110,7 +110,13 @@ Result<std::vector<InboxRow>> inbox_of_connection(Database& db, std::uint64_t co
 Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db) {
   static const std::string sql = select_inbox(
       "acked_at IS NULL AND (state = 'offered' OR offer_connection IS NOT NULL) ORDER BY seq");
-  return read_rows(db, sql, {});
+  std::vector<InboxRow> rows;
+  TRY(db.each(sql, {}, [&](const Row& row) -> Result<void> {
+    // One row that does not parse refuses its own session, not the start of the daemon.
+    if (auto inbox = read_inbox(row)) rows.push_back(std::move(*inbox));
+    return {};
+  }));
+  return rows;
 }
 
 Result<std::uint64_t> count_live_inbox(Database& db, const core::Owner& owner) {

@@ -18,6 +18,9 @@ constexpr std::string_view kJobColumns =
 // Greater than every sequence number.
 constexpr std::uint64_t kSeqMax = 1ULL << 62;
 
+// Written as the partial indexes have it, so that they are used.
+constexpr std::string_view kLive = "status NOT IN ('succeeded', 'failed', 'stopped')";
+
 std::string select_jobs(std::string_view where) {
   return "SELECT " + std::string(kJobColumns) + " FROM job WHERE " + std::string(where);
 }
@@ -299,14 +302,12 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
 
 Result<std::vector<JobRow>> live_jobs_of(Database& db, const core::Owner& owner) {
   static const std::string sql =
-      select_jobs("tenant = $1 AND session = $2 AND status = 'running'") + " UNION ALL " +
-      select_jobs("tenant = $1 AND session = $2 AND status = 'queued'") + " ORDER BY seq";
+      select_jobs("tenant = $1 AND session = $2 AND " + std::string(kLive) + " ORDER BY seq");
   return read_jobs(db, sql, {owner.tenant, owner.session});
 }
 
 Result<std::vector<JobRow>> live_jobs(Database& db) {
-  static const std::string sql = select_jobs("status = 'running'") + " UNION ALL " +
-                                 select_jobs("status = 'queued'") + " ORDER BY seq";
+  static const std::string sql = select_jobs(std::string(kLive) + " ORDER BY seq");
   return read_jobs(db, sql, {});
 }
 
@@ -321,42 +322,47 @@ Result<std::vector<JobRow>> live_jobs_of_turn(Database& db, const core::Owner& o
 
 Result<std::optional<JobId>> find_twin(Database& db, const std::string& fingerprint) {
   static const std::string sql =
-      "SELECT job FROM job WHERE fingerprint = $1 AND (status = 'queued' OR status = 'running') "
-      "ORDER BY seq LIMIT 1";
+      "SELECT job FROM job WHERE fingerprint = $1 AND " + std::string(kLive) + " ORDER BY seq LIMIT 1";
   return db.first<JobId>(sql, {fingerprint},
                          [](const Row& row) -> Result<JobId> { return JobId(row.string(0)); });
 }
 
 Result<std::uint64_t> queue_position(Database& db, const JobRow& job) {
+  static const std::string sql = "SELECT count(*) FROM job WHERE tenant = $1 AND session = $2 AND " +
+                                 std::string(kLive) + " AND status = 'queued' AND seq <= $3";
   TRY_ASSIGN(const std::int64_t before,
-             db.integer("SELECT count(*) FROM job WHERE tenant = $1 AND session = $2 AND status = "
-                        "'queued' AND seq <= $3",
-                        {job.scope.owner.tenant, job.scope.owner.session, job.seq}));
+             db.integer(sql, {job.scope.owner.tenant, job.scope.owner.session, job.seq}));
   return static_cast<std::uint64_t>(before);
 }
 
-Result<std::optional<JobId>> next_queued(Database& db, std::uint64_t session_cap) {
-  // The head of each queue that may start, and of these the oldest: the cost is the number of
-  // sessions with a queue, not the length of the queues.
+Result<std::vector<QueueHead>> queue_heads(Database& db, std::uint64_t session_cap) {
   static const std::string sql =
-      "SELECT j.job FROM job j JOIN ("
+      "SELECT j.tenant, j.session, j.job FROM job j JOIN ("
       "  SELECT (SELECT min(q.seq) FROM job q WHERE q.tenant = s.tenant AND q.session = s.session"
-      "          AND q.status = 'queued') AS head"
+      "          AND q." + std::string(kLive) + " AND q.status = 'queued') AS head"
       "  FROM session s WHERE s.queued > 0 AND s.running < $1) heads ON j.seq = heads.head "
-      "ORDER BY j.seq LIMIT 1";
-  return db.first<JobId>(sql, {session_cap},
-                         [](const Row& row) -> Result<JobId> { return JobId(row.string(0)); });
+      "ORDER BY j.seq";
+  std::vector<QueueHead> heads;
+  TRY(db.each(sql, {session_cap}, [&](const Row& row) -> Result<void> {
+    heads.push_back({{TenantId(row.string(0)), SessionId(row.string(1))}, JobId(row.string(2))});
+    return {};
+  }));
+  return heads;
 }
 
 Result<std::uint64_t> count_running(Database& db) {
   TRY_ASSIGN(const std::int64_t count,
-             db.integer("SELECT count(*) FROM job WHERE status = 'running'", {}));
+             db.integer("SELECT count(*) FROM job WHERE " + std::string(kLive) +
+                            " AND status = 'running'",
+                        {}));
   return static_cast<std::uint64_t>(count);
 }
 
 Result<std::uint64_t> count_queued(Database& db) {
   TRY_ASSIGN(const std::int64_t count,
-             db.integer("SELECT count(*) FROM job WHERE status = 'queued'", {}));
+             db.integer("SELECT count(*) FROM job WHERE " + std::string(kLive) +
+                            " AND status = 'queued'",
+                        {}));
   return static_cast<std::uint64_t>(count);
 }
 

@@ -104,9 +104,10 @@ CREATE TABLE job (
 ) __STRICT__;
 
 CREATE INDEX job_session ON job (tenant, session, seq);
-CREATE INDEX job_queued ON job (tenant, session, seq) WHERE status = 'queued';
-CREATE INDEX job_running ON job (tenant, session, seq) WHERE status = 'running';
-CREATE INDEX job_twin ON job (fingerprint) WHERE status = 'queued' OR status = 'running';
+-- Costs grow with what is live, never with history: queries for live jobs repeat these predicates.
+CREATE INDEX job_live ON job (tenant, session, status, seq)
+  WHERE status NOT IN ('succeeded', 'failed', 'stopped');
+CREATE INDEX job_twin ON job (fingerprint) WHERE status NOT IN ('succeeded', 'failed', 'stopped');
 
 -- How to launch a command job. `sealed` holds command or argv and environment under authenticated
 -- encryption; the key lies beside the store with mode 0600.
