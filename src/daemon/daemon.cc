@@ -13,6 +13,7 @@
 #include "daemon/doctor.h"
 #include "daemon/engine_seat.h"
 #include "daemon/engine_thread.h"
+#include "daemon/host_watch.h"
 #include "daemon/log.h"
 #include "daemon/log_waits.h"
 #include "daemon/logs.h"
@@ -24,6 +25,7 @@
 #include "daemon/worker.h"
 #include "edge/rpc_session.h"
 #include "edge/version.h"
+#include "engine/engine.h"
 #include "engine/queries.h"
 #include "store/open.h"
 #include "supervise/local_channel.h"
@@ -75,6 +77,7 @@ struct Daemon::Impl {
   Settings settings;
   SystemClock clock;
   Loop loop;
+  std::unique_ptr<HostWatch> hosts;
   std::unique_ptr<EngineThread> engine;
   std::unique_ptr<supervise::Channel> channel;
   std::unique_ptr<store::SqliteDatabase> reader_database;
@@ -135,6 +138,9 @@ Result<void> Daemon::Impl::open(const DaemonOptions& options) {
 }
 
 Result<void> Daemon::Impl::start_engine() {
+  hosts = std::make_unique<HostWatch>(
+      loop, [this](engine::HostGone gone) { engine->tell(std::move(gone)); },
+      [this](const std::string& text) { log->warn(text); });
   engine = std::make_unique<EngineThread>(EngineThread::Hooks{
       [this](const std::string& reason) {
         log->error("poisoned: " + reason + "; mutations are refused until a restart");
@@ -150,11 +156,19 @@ Result<void> Daemon::Impl::start_engine() {
         });
       }});
   channel = std::make_unique<supervise::LocalChannel>(
-      dir.path, shim_path, [this](core::JobFacts facts) { engine->report(std::move(facts)); },
+      dir.path, shim_path,
+      [this](core::JobFacts facts) {
+        engine::prepare(facts, settings);
+        engine->report(std::move(facts));
+      },
       [this](const std::string& text) { log->warn(text); });
   return engine->start([this] {
-    return open_engine_seat({dir.path, *channel, clock, settings,
-                             [this](const std::string& text) { log->warn(text); }});
+    return open_engine_seat(
+        {dir.path, *channel, clock, settings,
+         [this](const core::Owner& owner, int pid, std::uint64_t start) {
+           loop.post([this, host = engine::HostGone{owner, pid, start}] { hosts->watch(host); });
+         },
+         [this](const std::string& text) { log->warn(text); }});
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The engine with the store it works on, as EngineThread runs it.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "core/scope.h"
 #include "daemon/engine_thread.h"
 #include "supervise/channel.h"
 
@@ -18,6 +20,7 @@ struct SeatParts {
   supervise::Channel& channel;  // outlives the seat
   const Clock& clock;           // outlives the seat
   Settings settings;
+  std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;
   std::function<void(const std::string&)> warn;
 };
 

@@ -79,11 +79,11 @@ void EngineThread::report(core::JobFacts facts) {
   wake_.notify_one();
 }
 
-void EngineThread::connection_closed(engine::ConnectionId connection) {
+void EngineThread::tell(engine::Command happened) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
-    closed_.push_back(connection);
+    told_.push_back(std::move(happened));
   }
   wake_.notify_one();
 }
@@ -162,11 +162,11 @@ void EngineThread::serve(EngineSeat& seat) {
   }
 }
 
-// Waits for work: reports and closed connections first, and always room for some tickets.
+// Waits for work: reports and what is told first, and always room for some tickets.
 EngineThread::Work EngineThread::next(std::optional<Millis> due) {
   std::unique_lock lock(mutex_);
   const auto ready = [this] {
-    return stopping_ || !tickets_.empty() || !reported_.empty() || !closed_.empty();
+    return stopping_ || !tickets_.empty() || !reported_.empty() || !told_.empty();
   };
   Work work;
   if (due) {
@@ -180,7 +180,7 @@ EngineThread::Work EngineThread::next(std::optional<Millis> due) {
     work.batch.push_back(std::move(tickets_.front()));
     tickets_.pop_front();
   }
-  work.stop = stopping_ && tickets_.empty() && reported_.empty() && closed_.empty();
+  work.stop = stopping_ && tickets_.empty() && reported_.empty() && told_.empty();
   return work;
 }
 
@@ -191,9 +191,9 @@ void EngineThread::take_reports(std::vector<engine::Ticket>& batch) {
     reported_.pop_front();
     batch.push_back(facts_ticket(std::move(node.mapped())));
   }
-  while (!closed_.empty() && batch.size() < kReportsMax) {
-    batch.push_back({engine::ConnectionClosed{closed_.front()}, [](Result<engine::Reply>) {}});
-    closed_.pop_front();
+  while (!told_.empty() && batch.size() < kReportsMax) {
+    batch.push_back({std::move(told_.front()), [](const Result<engine::Reply>&) {}});
+    told_.pop_front();
   }
 }
 

@@ -66,8 +66,9 @@ class EngineThread {
   // facts wait, so that the queue is as long as there are live jobs at most.
   void report(core::JobFacts facts);
 
-  // From any thread, never dropped: a closed connection gives back what it held.
-  void connection_closed(engine::ConnectionId connection);
+  // From any thread, never blocks, never dropped: what has happened and is only told (a connection
+  // was closed, a host has ended).
+  void tell(engine::Command happened);
 
   // Something that cannot happen has happened somewhere in the daemon: from now on every ticket is
   // answered with `unavailable` and this reason.
@@ -97,7 +98,7 @@ class EngineThread {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<engine::Ticket> tickets_;
-  std::deque<engine::ConnectionId> closed_;
+  std::deque<engine::Command> told_;
   std::deque<JobId> reported_;  // order of arrival
   std::unordered_map<JobId, core::JobFacts> facts_;
   std::string poisoned_;

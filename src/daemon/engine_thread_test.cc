@@ -231,7 +231,7 @@ TEST_F(EngineThreadTest, a_closed_connection_is_told_to_the_engine) {
   };
   EngineThread thread(hooks());
   ASSERT_TRUE(thread.start(open()));
-  thread.connection_closed(42);
+  thread.tell(engine::ConnectionClosed{42});
   EXPECT_EQ(told.get_future().get(), 42U);
 }
 

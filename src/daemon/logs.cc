@@ -44,8 +44,7 @@ Result<Read> read_stretches(supervise::OutputReader& reader, std::uint64_t offse
       break;
     } else {
       left -= std::min<std::uint64_t>(left, piece.bytes.size());
-      if (read.stretches.empty() ||
-          (!read.gaps.empty() && read.gaps.back().to == piece.offset)) {
+      if (read.stretches.empty() || (!read.gaps.empty() && read.gaps.back().to == piece.offset)) {
         read.stretches.push_back({piece.offset, {}});
       }
       read.stretches.back().bytes += piece.bytes;

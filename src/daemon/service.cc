@@ -36,7 +36,7 @@ void DaemonService::submit(engine::Command command,
                            std::function<void(Result<engine::Reply>)> done) {
   if (const auto* closed = std::get_if<engine::ConnectionClosed>(&command)) {
     parts_.logs.connection_closed(closed->connection);
-    parts_.engine.connection_closed(closed->connection);
+    parts_.engine.tell(*closed);
     return;
   }
   if (answer_without_engine(command, done)) return;
