@@ -43,9 +43,14 @@ WAYBILL_WORDS(AckedAs, 3, "processed", "reported", "accepted");
 enum class Withheld { no, budget, stopped };
 WAYBILL_WORDS(Withheld, 3, "no", "budget", "stopped");
 
-// By which path a row was handed over; it decides what acknowledges it.
-enum class OfferPath { inbox, follow, turn, read };
-WAYBILL_WORDS(OfferPath, 4, "inbox", "follow", "turn", "read");
+// By which path a row was handed over; it decides what acknowledges it. `hold` is an inbox whose
+// caller asked that only an explicit acknowledgement counts.
+enum class OfferPath { inbox, follow, hold, turn, read };
+WAYBILL_WORDS(OfferPath, 5, "inbox", "follow", "hold", "turn", "read");
+
+// How a message is sent; of a hand-over, what the strongest of its rows asks for.
+enum class Mode { inject, steer, followup, queue };
+WAYBILL_WORDS(Mode, 4, "inject", "steer", "followup", "queue");
 
 enum class EventType { job_completed, job_failed, job_waiting, job_cancelled, job_stop_stuck };
 WAYBILL_WORDS(EventType, 5, "job.completed", "job.failed", "job.waiting", "job.cancelled",

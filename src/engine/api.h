@@ -96,7 +96,7 @@ struct EventData {
 struct HandOver {
   DeliveryId delivery;
   bool repeat = false;  // at least one event is a repeat
-  core::OfferPath path = core::OfferPath::inbox;
+  core::Mode mode = core::Mode::steer;
   std::vector<EventData> events;
 };
 

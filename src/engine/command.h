@@ -25,16 +25,22 @@ struct ObservedFacts {
 struct ConnectionClosed {
   ConnectionId connection = 0;
 };
+// The process that a host named at attach has ended.
+struct HostGone {
+  core::Owner owner;
+  int pid = 0;
+  std::uint64_t start = 0;  // field 22 of its stat
+};
 // shutdown --stop-jobs: a durable stop wish for every running job of the node, cause operator.
 struct StopAllRequest {
   std::string reason;
   Millis timeout{30000};
 };
 
-using Command =
-    std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest,
-                 SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
-                 AckRequest, StatusRequest, ObservedFacts, ConnectionClosed, StopAllRequest>;
+using Command = std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest,
+                             SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest,
+                             FlushedRequest, AckRequest, StatusRequest, ObservedFacts,
+                             ConnectionClosed, HostGone, StopAllRequest>;
 
 using Reply = std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView,
                            TurnReply, InboxReply, AckReply, StatusReply>;

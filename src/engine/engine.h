@@ -29,9 +29,16 @@ struct Parts {
   std::string data_dir;
   std::string version;
   Settings settings;
+  // Asks to be told by HostGone when this process ends; it may have ended already.
+  std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;
   // Something a person should see in the log: an effect that failed, a poisoned owner.
   std::function<void(const std::string&)> warn;
 };
+
+// Trims what a supervisor reported to what is kept: the tail of the output becomes rendered text of
+// at most the notice tail. Called on the channel's thread, so that the engine's thread never
+// renders.
+void prepare(core::JobFacts& facts, const Settings& settings);
 
 class Engine {
  public:

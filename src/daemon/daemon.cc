@@ -1,0 +1,237 @@
+#include "daemon/daemon.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <csignal>
+#include <optional>
+
+#include "base/clock.h"
+#include "daemon/config.h"
+#include "daemon/data_dir.h"
+#include "daemon/doctor.h"
+#include "daemon/engine_seat.h"
+#include "daemon/engine_thread.h"
+#include "daemon/host_watch.h"
+#include "daemon/log.h"
+#include "daemon/log_waits.h"
+#include "daemon/logs.h"
+#include "daemon/loop.h"
+#include "daemon/output_watch.h"
+#include "daemon/server.h"
+#include "daemon/service.h"
+#include "daemon/socket.h"
+#include "daemon/worker.h"
+#include "edge/rpc_session.h"
+#include "edge/version.h"
+#include "engine/engine.h"
+#include "engine/queries.h"
+#include "store/open.h"
+#include "supervise/local_channel.h"
+
+namespace waybill::daemon {
+namespace {
+
+constexpr std::size_t kReadsMax = 4096;
+constexpr Millis kFlushWithin{1000};
+
+Result<std::string> shim_beside_us() {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0) {
+    return fail(ErrorCode::unavailable, "cannot find this program's own path; is /proc mounted?");
+  }
+  path.resize(static_cast<std::size_t>(length));
+  return path.substr(0, path.rfind('/')) + "/waybill-shim";
+}
+
+Result<void> check_store_url(const std::string& url) {
+  if (url.empty() || url == "sqlite" || url == "sqlite:") return {};
+  return fail(ErrorCode::bad_request,
+              "store: this build keeps its store in SQLite, in the data "
+              "directory; leave --store out or give \"sqlite\"");
+}
+
+class RpcProtocol final : public Protocol {
+ public:
+  RpcProtocol(ConnectionNumber number, edge::Service& service, Send send)
+      : session_(number, service, std::move(send)) {}
+
+  bool received(std::string_view bytes) override {
+    session_.on_bytes(bytes);
+    return !session_.wants_close();
+  }
+
+ private:
+  edge::RpcSession session_;
+};
+
+}  // namespace
+
+// Members in the order of construction; the destructor undoes them in reverse.
+struct Daemon::Impl {
+  DataDir dir;
+  UniqueFd lock;
+  std::unique_ptr<Log> log;
+  Settings settings;
+  SystemClock clock;
+  Loop loop;
+  std::unique_ptr<HostWatch> hosts;
+  std::unique_ptr<EngineThread> engine;
+  std::unique_ptr<supervise::Channel> channel;
+  std::unique_ptr<store::SqliteDatabase> reader_database;
+  std::optional<engine::Queries> queries;
+  std::unique_ptr<Worker> reader;
+  std::unique_ptr<OutputWatch> watch;
+  std::unique_ptr<LogWaits> logs;
+  std::unique_ptr<DaemonService> service;
+  std::optional<Listener> listener;
+  std::unique_ptr<Server> server;
+  std::string shim_path;
+  bool ending = false;
+
+  Result<void> open(const DaemonOptions& options);
+  Result<void> start_engine();
+  Result<void> start_reader();
+  Result<void> listen();
+  void end(const std::string& why);
+  engine::StatusReply basic_status() const;
+};
+
+Daemon::Daemon() : impl_(std::make_unique<Impl>()) {}
+
+Daemon::~Daemon() {
+  if (impl_->engine) impl_->engine->stop();
+}
+
+Result<void> Daemon::open(const DaemonOptions& options) { return impl_->open(options); }
+
+std::string Daemon::socket_path() const { return impl_->dir.path + "/" + kSocketName; }
+
+Result<void> Daemon::Impl::open(const DaemonOptions& options) {
+  TRY(check_store_url(options.store_url));
+  TRY_ASSIGN(dir, open_data_dir(options.data_dir));
+  TRY_ASSIGN(lock, lock_data_dir(dir));
+  if (::chdir("/") != 0) return fail(ErrorCode::unavailable, "cannot enter /");
+  TRY_ASSIGN(settings, load_settings(dir.path, options.settings));
+  shim_path = options.shim_path;
+  if (shim_path.empty()) {
+    TRY_ASSIGN(shim_path, shim_beside_us());
+  }
+  TRY_ASSIGN(log, Log::open(dir.path, options.log_to_stderr));
+  log->info("waybill " + std::string(edge::kVersion) + " starts, process " +
+            std::to_string(::getpid()) + ", data directory " + dir.path);
+  auto started = start_engine();
+  if (started) started = start_reader();
+  if (started) started = listen();
+  if (!started) {
+    log->error("not served: " + std::string(to_word(started.error().code)) + ": " +
+               started.error().message);
+    engine->stop();
+    return started;
+  }
+  loop.signals({SIGTERM, SIGINT, SIGHUP},
+               [this](int number) { end("signal " + std::to_string(number)); });
+  log->info("accepts on " + dir.path + "/" + kSocketName);
+  return {};
+}
+
+Result<void> Daemon::Impl::start_engine() {
+  hosts = std::make_unique<HostWatch>(
+      loop, [this](engine::HostGone gone) { engine->tell(std::move(gone)); },
+      [this](const std::string& text) { log->warn(text); });
+  engine = std::make_unique<EngineThread>(EngineThread::Hooks{
+      [this](const std::string& reason) {
+        log->error("poisoned: " + reason + "; mutations are refused until a restart");
+      },
+      [this](const JobId& job) {
+        loop.post([this, job] {
+          if (watch) watch->job_changed(job);
+        });
+      },
+      [this] {
+        loop.post([this] {
+          if (watch) watch->any_changed();
+        });
+      }});
+  channel = std::make_unique<supervise::LocalChannel>(
+      dir.path, shim_path,
+      [this](core::JobFacts facts) {
+        engine::prepare(facts, settings);
+        engine->report(std::move(facts));
+      },
+      [this](const std::string& text) { log->warn(text); });
+  return engine->start([this] {
+    return open_engine_seat(
+        {dir.path, *channel, clock, settings,
+         [this](const core::Owner& owner, int pid, std::uint64_t start) {
+           loop.post([this, host = engine::HostGone{owner, pid, start}] { hosts->watch(host); });
+         },
+         [this](const std::string& text) { log->warn(text); }});
+  });
+}
+
+Result<void> Daemon::Impl::start_reader() {
+  TRY_ASSIGN(reader_database, store::open_reader(store_path(dir.path)));
+  queries.emplace(*reader_database, settings);
+  reader = std::make_unique<Worker>(kReadsMax, [this](const std::string& what) {
+    engine->poison("a read met something that cannot happen: " + what);
+  });
+  TRY_ASSIGN(watch, OutputWatch::open(loop, dir.path + "/jobs"));
+  logs = std::make_unique<LogWaits>(
+      loop, *reader, *watch,
+      [this](const edge::LogsRequest& request) { return read_logs(*queries, dir.path, request); });
+  return {};
+}
+
+Result<void> Daemon::Impl::listen() {
+  service = std::make_unique<DaemonService>(DaemonService::Parts{
+      loop, *engine, *reader, *queries, *logs, settings,
+      [this] { return examine(*reader_database, {dir.path, store_path(dir.path), shim_path}); },
+      [this] { end("a shutdown call"); }, basic_status()});
+  TRY_ASSIGN(Listener opened, Listener::open(dir));
+  listener.emplace(std::move(opened));
+  server = std::make_unique<Server>(
+      loop, listener->fd(), ServerLimits{},
+      ServerHooks{[this] { return service->new_connection(); },
+                  [this](ConnectionNumber number, Send send) -> std::unique_ptr<Protocol> {
+                    return std::make_unique<RpcProtocol>(number, *service, std::move(send));
+                  },
+                  [](ConnectionNumber) {}, [this](const std::string& text) { log->warn(text); }});
+  server->start();
+  return {};
+}
+
+engine::StatusReply Daemon::Impl::basic_status() const {
+  engine::StatusReply status;
+  status.version = std::string(edge::kVersion);
+  status.data_dir = dir.path;
+  status.store = "sqlite";
+  status.pid = ::getpid();
+  status.started_at = clock.wall();
+  status.settings = settings;
+  return status;
+}
+
+// No new callers; what waits is answered; then the loop ends. Jobs and supervisors run on.
+void Daemon::Impl::end(const std::string& why) {
+  if (ending) return;
+  ending = true;
+  log->info("ends: " + why + "; jobs run on");
+  engine->stop();
+  reader->stop();
+  // After the answers that both threads have posted to the loop.
+  loop.post([this] { server->finish(kFlushWithin, [this] { loop.stop(); }); });
+}
+
+void Daemon::run() {
+  Impl& daemon = *impl_;
+  daemon.loop.run([&daemon](const std::string& what) {
+    daemon.engine->poison("the I/O thread met something that cannot happen: " + what);
+  });
+  daemon.listener.reset();
+  daemon.log->info("ended");
+}
+
+}  // namespace waybill::daemon

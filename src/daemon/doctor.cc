@@ -1,0 +1,186 @@
+#include "daemon/doctor.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+
+#include "base/unique_fd.h"
+#include "daemon/data_dir.h"
+
+namespace waybill::daemon {
+namespace {
+
+using edge::Finding;
+using Level = edge::Finding::Level;
+
+constexpr rlim_t kFilesWanted = 4096;
+
+bool exists(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+std::string read_small(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return "";
+  char buffer[4096];
+  const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+  std::string text(buffer, got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+// The path below the cgroup v2 mount, "" when there is none.
+std::string own_cgroup() {
+  const std::string text = read_small("/proc/self/cgroup");
+  const std::size_t at = text.find("0::");
+  if (at == std::string::npos) return "";
+  return text.substr(at + 3, text.find('\n', at) - at - 3);
+}
+
+Finding store_finding(store::Database& reader, const DoctorPlace& place) {
+  std::string verdict;
+  std::string journal;
+  const auto read_into = [](std::string& target) {
+    return [&target](const store::Row& row) -> Result<void> {
+      if (target.empty()) target = row.string(0);
+      return {};
+    };
+  };
+  Result<void> read = reader.each("PRAGMA quick_check(1)", {}, read_into(verdict));
+  if (read) read = reader.each("PRAGMA journal_mode", {}, read_into(journal));
+  if (!read) return {"store", Level::problem, place.store_path + ": " + read.error().message};
+  if (verdict != "ok") {
+    return {"store", Level::problem,
+            place.store_path + " is damaged: " + verdict + "; restore a backup"};
+  }
+  return {"store", journal == "wal" ? Level::ok : Level::warning,
+          place.store_path + ", intact, journal mode " + journal};
+}
+
+Finding shim_finding(const DoctorPlace& place) {
+  if (::access(place.shim_path.c_str(), X_OK) != 0) {
+    return {"shim", Level::problem,
+            place.shim_path + ": " + std::generic_category().message(errno) +
+                "; no job can be started until waybill-shim stands beside waybill"};
+  }
+  return {"shim", Level::ok, place.shim_path};
+}
+
+Finding data_dir_finding(const DoctorPlace& place) {
+  struct stat info{};
+  if (::stat(place.data_dir.c_str(), &info) != 0) {
+    return {"data", Level::problem,
+            place.data_dir + ": " + std::generic_category().message(errno) +
+                "; the daemon serves a directory that is no longer there"};
+  }
+  if (info.st_uid != ::geteuid() || (info.st_mode & 077U) != 0) {
+    return {"data", Level::problem,
+            place.data_dir + " of " + describe_user(info.st_uid) +
+                " is open to other users; close it with: chmod 700 " + place.data_dir};
+  }
+  return {"data", Level::ok, place.data_dir + ", private to " + describe_user(info.st_uid)};
+}
+
+Finding survival_finding() {
+  const struct passwd* user = ::getpwuid(::geteuid());
+  const bool lingers =
+      user != nullptr && exists(std::string("/var/lib/systemd/linger/") + user->pw_name);
+  return judge_survival(own_cgroup(), exists("/run/systemd/system"), lingers);
+}
+
+std::string limit_text(rlim_t value) {
+  return value == RLIM_INFINITY ? "no limit" : std::to_string(value);
+}
+
+Finding limits_finding() {
+  struct rlimit files{};
+  struct rlimit processes{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  ::getrlimit(RLIMIT_NPROC, &processes);
+  const std::string pipes = read_small("/proc/sys/fs/pipe-user-pages-soft");
+  const std::string text = "open files " + limit_text(files.rlim_cur) + ", user processes " +
+                           limit_text(processes.rlim_cur) + ", pipe pages per user " +
+                           (pipes.empty() ? "unknown" : pipes);
+  if (files.rlim_cur < kFilesWanted) {
+    return {"limits", Level::warning,
+            text + "; raise the limit of open files to " + std::to_string(kFilesWanted) +
+                " for many jobs and clients"};
+  }
+  return {"limits", Level::ok, text};
+}
+
+Finding cgroup_finding() {
+  const std::string own = own_cgroup();
+  const std::string base = "/sys/fs/cgroup" + own;
+  if (own.empty() || !exists("/sys/fs/cgroup/cgroup.controllers")) {
+    return {"cgroup", Level::warning,
+            "no cgroup v2 here: a stop is proven by the supervisor alone"};
+  }
+  if (::access((base + "/cgroup.procs").c_str(), W_OK) != 0 || ::access(base.c_str(), W_OK) != 0) {
+    return {"cgroup", Level::ok,
+            own + " is not ours to divide: a stop is proven by the supervisor alone"};
+  }
+  return {"cgroup", Level::ok, own + " can be divided"};
+}
+
+bool in_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  const std::string places = path != nullptr ? path : "/usr/bin:/bin";
+  for (std::size_t at = 0; at <= places.size();) {
+    const std::size_t end = std::min(places.find(':', at), places.size());
+    if (::access((places.substr(at, end - at) + "/" + program).c_str(), X_OK) == 0) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+Finding sandbox_finding() {
+  const bool namespaces = read_small("/proc/sys/user/max_user_namespaces") != "0" &&
+                          read_small("/proc/sys/kernel/unprivileged_userns_clone") != "0";
+  return {"sandbox", Level::ok,
+          std::string("user namespaces ") + (namespaces ? "allowed" : "not allowed") + ", bwrap " +
+              (in_path("bwrap") ? "found" : "not found")};
+}
+
+}  // namespace
+
+Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers) {
+  if (!systemd) {
+    return {"survival", Level::ok,
+            "no systemd here: nothing ends the daemon or its jobs at logout, and all of it ends "
+            "with the machine or container"};
+  }
+  if (cgroup.find("/user@") != std::string::npos) {
+    if (lingers) return {"survival", Level::ok, "outlives logout (lingering is enabled)"};
+    return {"survival", Level::warning,
+            "the user manager ends with the last login, and the daemon and its jobs with it; "
+            "enable lingering with: loginctl enable-linger"};
+  }
+  if (cgroup.find("/session-") != std::string::npos) {
+    return {"survival", Level::warning,
+            "runs inside a login session and may be ended with it; enable lingering with: "
+            "loginctl enable-linger, then restart the daemon"};
+  }
+  return {"survival", Level::ok, "runs outside any login session (" + cgroup + ")"};
+}
+
+std::vector<Finding> examine(store::Database& reader, const DoctorPlace& place) {
+  return {store_finding(reader, place),
+          shim_finding(place),
+          data_dir_finding(place),
+          survival_finding(),
+          limits_finding(),
+          cgroup_finding(),
+          sandbox_finding()};
+}
+
+}  // namespace waybill::daemon

@@ -1,0 +1,25 @@
+#pragma once
+// What `doctor` finds about the daemon and the machine it runs on. Reads only; called on the
+// reader's thread.
+
+#include <string>
+#include <vector>
+
+#include "edge/service.h"
+#include "store/database.h"
+
+namespace waybill::daemon {
+
+struct DoctorPlace {
+  std::string data_dir;
+  std::string store_path;
+  std::string shim_path;
+};
+
+std::vector<edge::Finding> examine(store::Database& reader, const DoctorPlace& place);
+
+// Whether the daemon and its jobs outlive the caller's login, from what the system says: the
+// daemon's own cgroup path, whether systemd runs the machine, whether the user lingers.
+edge::Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers);
+
+}  // namespace waybill::daemon

@@ -1,0 +1,117 @@
+#include "daemon/logs.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace waybill::daemon {
+namespace {
+
+class LogsTest : public testing::Test {
+ protected:
+  LogsTest() {
+    char name[] = "/tmp/waybill-logs-XXXXXX";
+    data_dir_ = ::mkdtemp(name);
+    std::filesystem::create_directories(data_dir_ + "/jobs/j1");
+    target_.job = JobId("j1");
+    request_.job = target_.job;
+  }
+  ~LogsTest() override { std::filesystem::remove_all(data_dir_); }
+
+  void write(const std::string& bytes) {
+    std::ofstream(data_dir_ + "/jobs/j1/out", std::ios::binary) << bytes;
+    target_.output.bytes = target_.output.kept_bytes = bytes.size();
+  }
+  LogsPage page() {
+    auto result = read_output(target_, data_dir_, request_);
+    EXPECT_TRUE(result) << result.error().message;
+    return result ? *result : LogsPage{};
+  }
+  // All pages from the start, joined.
+  std::string all() {
+    std::string joined;
+    request_.offset = 0;
+    for (int i = 0; i < 10000; ++i) {
+      const LogsPage next = page();
+      joined += next.reply.data;
+      if (next.reply.complete || next.nothing_new) return joined;
+      EXPECT_GT(next.reply.next_offset, *request_.offset);
+      request_.offset = next.reply.next_offset;
+    }
+    return "endless";
+  }
+
+  std::string data_dir_;
+  engine::OutputTarget target_;
+  edge::LogsRequest request_;
+};
+
+TEST_F(LogsTest, raw_pages_joined_are_the_output) {
+  std::string bytes;
+  for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * 7);
+  write(bytes);
+  target_.terminal = true;
+  request_.raw = true;
+  request_.bytes = 999;
+  EXPECT_TRUE(all() == bytes);
+}
+
+TEST_F(LogsTest, a_rendered_page_ends_at_a_line_and_tears_nothing) {
+  write("10%\r20%\rdone\nsecond \xE2\x82\xAC line\nthird");
+  target_.terminal = true;
+  request_.bytes = 20;
+  EXPECT_EQ(page().reply.data, "done\n");
+  EXPECT_EQ(page().reply.next_offset, 13U);
+  EXPECT_EQ(all(), "done\nsecond \xE2\x82\xAC line\nthird");
+}
+
+TEST_F(LogsTest, a_long_line_is_cut_between_characters) {
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) bytes += "\xE2\x82\xAC";
+  write(bytes);
+  target_.terminal = true;
+  request_.bytes = 10;
+  EXPECT_EQ(all(), bytes);
+  request_.bytes = 1;  // less than a character: goes on all the same
+  request_.offset = 0;
+  EXPECT_EQ(page().reply.next_offset, 1U);
+}
+
+TEST_F(LogsTest, a_running_job_has_nothing_new_at_its_end) {
+  write("abc\n");
+  request_.offset = 4;
+  const LogsPage next = page();
+  EXPECT_TRUE(next.nothing_new);
+  EXPECT_FALSE(next.reply.complete);
+  EXPECT_EQ(next.reply.end, 4U);
+  target_.terminal = true;
+  EXPECT_FALSE(page().nothing_new);
+  EXPECT_TRUE(page().reply.complete);
+}
+
+TEST_F(LogsTest, before_the_start_there_is_nothing_yet) {
+  EXPECT_TRUE(page().nothing_new);
+  target_.terminal = true;  // cancelled in the queue
+  EXPECT_TRUE(page().reply.complete);
+}
+
+TEST_F(LogsTest, output_that_is_gone_is_said_to_be) {
+  target_.terminal = true;
+  target_.output.bytes = 10;
+  const auto result = read_output(target_, data_dir_, request_);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::unavailable);
+}
+
+TEST_F(LogsTest, the_tail_starts_at_a_line) {
+  write("one\ntwo\nthree\n");
+  target_.terminal = true;
+  request_.tail_lines = 2;
+  EXPECT_EQ(page().reply.data, "two\nthree\n");
+  EXPECT_EQ(page().reply.offset, 4U);
+}
+
+}  // namespace
+}  // namespace waybill::daemon

@@ -1,0 +1,135 @@
+#include "daemon/service.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <variant>
+
+namespace waybill::daemon {
+namespace {
+
+constexpr char kBusy[] = "too many reads are waiting; try again";
+
+Result<edge::QueryReply> run_query(engine::Queries& queries, const edge::Query& query) {
+  if (const auto* show = std::get_if<engine::ShowRequest>(&query)) {
+    TRY_ASSIGN(engine::JobView view, queries.show(show->caller, show->job));
+    return edge::QueryReply(std::move(view));
+  }
+  if (const auto* list = std::get_if<engine::ListRequest>(&query)) {
+    TRY_ASSIGN(engine::ListReply reply, queries.list(*list));
+    return edge::QueryReply(std::move(reply));
+  }
+  TRY_ASSIGN(engine::SessionListReply reply,
+             queries.sessions(std::get<edge::SessionsRequest>(query).tenant));
+  return edge::QueryReply(std::move(reply));
+}
+
+}  // namespace
+
+DaemonService::DaemonService(Parts parts) : parts_(std::move(parts)) {}
+
+engine::ConnectionId DaemonService::new_connection() { return next_connection_++; }
+
+const Settings& DaemonService::settings() const { return parts_.settings; }
+
+void DaemonService::submit(engine::Command command,
+                           std::function<void(Result<engine::Reply>)> done) {
+  if (const auto* closed = std::get_if<engine::ConnectionClosed>(&command)) {
+    parts_.logs.connection_closed(closed->connection);
+    parts_.engine.tell(*closed);
+    return;
+  }
+  if (answer_without_engine(command, done)) return;
+  to_engine(std::move(command), std::move(done));
+}
+
+void DaemonService::to_engine(engine::Command command, engine::Done done) {
+  parts_.engine.submit(std::move(command), [&loop = parts_.loop,
+                                            done = std::move(done)](Result<engine::Reply> reply) {
+    loop.post([done, reply = std::move(reply)]() mutable { done(std::move(reply)); });
+  });
+}
+
+// While the daemon as a whole is poisoned its engine is not asked, and reads go on.
+bool DaemonService::answer_without_engine(const engine::Command& command,
+                                          const engine::Done& done) {
+  const std::string poisoned = parts_.engine.poisoned();
+  if (poisoned.empty()) return false;
+  if (std::holds_alternative<engine::StatusRequest>(command)) {
+    engine::StatusReply status = parts_.basic_status;
+    status.poisoned = poisoned;
+    parts_.loop.post([done, status = std::move(status)] { done(engine::Reply(status)); });
+    return true;
+  }
+  if (const auto* show = std::get_if<engine::ShowRequest>(&command)) {
+    query(*show, [done](Result<edge::QueryReply> reply) {
+      if (!reply) return done(fail(std::move(reply.error())));
+      done(engine::Reply(engine::JobReply{std::get<engine::JobView>(std::move(*reply)), {}}));
+    });
+    return true;
+  }
+  return false;
+}
+
+void DaemonService::query(edge::Query query, std::function<void(Result<edge::QueryReply>)> done) {
+  const bool queued = parts_.reader.post(
+      [&loop = parts_.loop, &queries = parts_.queries, query = std::move(query), done] {
+        Result<edge::QueryReply> reply = fail(ErrorCode::unavailable, "the store cannot be read");
+        try {
+          reply = run_query(queries, query);
+        } catch (...) {
+          loop.post([done, reply] { done(reply); });
+          throw;
+        }
+        loop.post([done, reply = std::move(reply)]() mutable { done(std::move(reply)); });
+      });
+  if (!queued) {
+    parts_.loop.post([done] { done(fail(ErrorCode::unavailable, kBusy)); });
+  }
+}
+
+void DaemonService::logs(edge::LogsRequest request,
+                         std::function<void(Result<edge::LogsReply>)> done) {
+  if (request.wait) request.wait = std::min(*request.wait, parts_.settings.wait_timeout_max);
+  parts_.logs.start(std::move(request), std::move(done));
+}
+
+void DaemonService::doctor(std::function<void(std::vector<edge::Finding>)> done) {
+  const std::string poisoned = parts_.engine.poisoned();
+  const auto add_poison = [poisoned](std::vector<edge::Finding> findings) {
+    if (!poisoned.empty()) {
+      findings.insert(findings.begin(), {"engine", edge::Finding::Level::problem, poisoned});
+    }
+    return findings;
+  };
+  const bool queued = parts_.reader.post([this, add_poison, done] {
+    auto findings = add_poison(parts_.examine());
+    parts_.loop.post([done, findings = std::move(findings)] { done(findings); });
+  });
+  if (!queued) {
+    parts_.loop.post([add_poison, done] {
+      done(add_poison({{"reader", edge::Finding::Level::warning, kBusy}}));
+    });
+  }
+}
+
+void DaemonService::shutdown(edge::ShutdownRequest request,
+                             std::function<void(Result<void>)> done) {
+  if (!request.stop_jobs) {
+    parts_.loop.post([this, done = std::move(done)] {
+      done({});
+      parts_.end();
+    });
+    return;
+  }
+  engine::StopAllRequest stop;
+  stop.reason = std::move(request.reason);
+  to_engine(std::move(stop), [this, done = std::move(done)](const Result<engine::Reply>& reply) {
+    if (!reply) return done(fail(reply.error()));
+    // What is not confirmed yet keeps its durable stop wish: the next daemon goes on with it.
+    done({});
+    parts_.end();
+  });
+}
+
+}  // namespace waybill::daemon

@@ -1,0 +1,53 @@
+#pragma once
+// The edge's view of the daemon, put together from its threads. Lives on the loop's thread; answers
+// come back there.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/engine_thread.h"
+#include "daemon/log_waits.h"
+#include "daemon/loop.h"
+#include "daemon/worker.h"
+#include "edge/service.h"
+#include "engine/queries.h"
+
+namespace waybill::daemon {
+
+class DaemonService final : public edge::Service {
+ public:
+  struct Parts {
+    Loop& loop;
+    EngineThread& engine;
+    Worker& reader;
+    engine::Queries& queries;  // used on the reader's thread only
+    LogWaits& logs;
+    Settings settings;
+    std::function<std::vector<edge::Finding>()> examine;  // on the reader's thread
+    std::function<void()> end;                            // the daemon ends
+    // Status that can be told without the engine, when that is poisoned.
+    engine::StatusReply basic_status;
+  };
+
+  explicit DaemonService(Parts parts);
+
+  engine::ConnectionId new_connection() override;
+  void submit(engine::Command command, std::function<void(Result<engine::Reply>)> done) override;
+  void query(edge::Query query, std::function<void(Result<edge::QueryReply>)> done) override;
+  void logs(edge::LogsRequest request, std::function<void(Result<edge::LogsReply>)> done) override;
+  void doctor(std::function<void(std::vector<edge::Finding>)> done) override;
+  void shutdown(edge::ShutdownRequest request, std::function<void(Result<void>)> done) override;
+  const Settings& settings() const override;
+
+ private:
+  bool answer_without_engine(const engine::Command& command, const engine::Done& done);
+  void to_engine(engine::Command command, engine::Done done);
+
+  Parts parts_;
+  engine::ConnectionId next_connection_ = 1;
+};
+
+}  // namespace waybill::daemon

@@ -1,0 +1,46 @@
+#pragma once
+// Who may act: host keys, leases and fences (SPEC section 5, I16). The host key is the capability;
+// naming a session is not attaching to it.
+
+#include <map>
+#include <set>
+
+#include "engine/work.h"
+
+namespace waybill::engine {
+
+// Connections over which a host's key was presented: while one is open, its lease lasts.
+class KeyedConnections {
+ public:
+  void add(const core::Owner& owner, ConnectionId connection);
+  // The owners whose last connection this was.
+  std::vector<core::Owner> remove(ConnectionId connection);
+  bool any(const core::Owner& owner) const;
+
+ private:
+  std::map<core::Owner, std::set<ConnectionId>> by_owner_;
+  std::map<ConnectionId, std::set<core::Owner>> by_connection_;
+};
+
+// Recognises the caller. A caller without a key is nobody's host, except in the session `user`,
+// where the person is. A keyed caller joins its own lease, attaches by itself when no other key's
+// lease is live, and is `fenced` otherwise.
+Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& caller);
+
+// The same for calls that only a host may make: `unauthenticated` without a key.
+Result<Host> need_host(Work& work, KeyedConnections& connections, const Caller& caller,
+                       std::string_view what);
+
+Result<AttachReply> attach(Work& work, KeyedConnections& connections, const AttachRequest& request);
+
+// The lease's timer has come, the host's process has ended, or its last connection has closed.
+Result<void> check_lease(Work& work, const KeyedConnections& connections, const core::Owner& owner);
+Result<void> host_gone(Work& work, const HostGone& gone);
+
+// After a restart of the daemon nobody has called yet: every live lease gets its full time again.
+Result<void> renew_leases_after_restart(Work& work);
+
+bool lease_holds(const store::SessionRow& session, bool turn_open, bool connected, WallTime now,
+                 const Settings& settings);
+
+}  // namespace waybill::engine

@@ -1,0 +1,402 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <list>
+
+#include "base/check.h"
+#include "engine/access.h"
+#include "engine/deliver.h"
+#include "engine/handle.h"
+#include "engine/jobs.h"
+#include "store/check.h"
+#include "text/render.h"
+#include "text/utf8.h"
+
+namespace waybill::engine {
+namespace {
+
+// A call that waits. It is looked at in the transaction of whatever touches its session, so that
+// the settling transaction itself makes the offer to a host that is already waiting (SPEC section
+// 6).
+struct Waiter {
+  Command command;
+  Done done;
+  core::Owner owner;
+  ConnectionId connection = 0;
+  MonoTime deadline{};
+  int rank = 0;           // within one owner: who is asked first
+  bool answered = false;  // in the transaction under way; gone once that is committed
+};
+
+struct Answer {
+  Done done;
+  Result<Reply> result;
+};
+
+// One thing to do inside a transaction: a new ticket, or another look at a waiter.
+struct Item {
+  Command* command = nullptr;
+  const Done* done = nullptr;
+  Waiter* waiter = nullptr;
+  bool last = false;  // its time is over: answer whatever there is
+};
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  explicit Impl(Parts parts) : parts_(std::move(parts)) {}
+
+  Result<void> open();
+  void run_batch(std::vector<Ticket> batch);
+  void tick();
+  std::optional<Millis> next_due() const;
+  void close();
+  const std::string& poisoned() const { return poisoned_; }
+
+ private:
+  enum class Outcome { committed, voided };
+
+  Outcome transact(const std::vector<Item>& items, Error& why);
+  bool run_item(Work& work, const Item& item, std::vector<Answer>& answers);
+  bool look_at_waiters(Work& work, std::vector<Answer>& answers);
+  bool run_timers(Work& work);
+  void park(const Item& item);
+  void finish(Work& work, std::vector<Answer>& answers);
+  void perform(const Work::After& after);
+  void supervise(Work& work, const JobId& job);
+  void run_singly(const std::vector<Item>& items);
+  void poison(const Error& error);
+  Result<Reply> answer_poisoned(const Command& command);
+  void drop_waiters_of(ConnectionId connection);
+  bool reachable(const core::Owner& owner) const;
+  Context context() {
+    return {connections_, poisoned_owners_, [this](const auto& owner) { return reachable(owner); }};
+  }
+
+  Parts parts_;
+  Sequences sequences_;
+  KeyedConnections connections_;
+  PoisonedOwners poisoned_owners_;
+  std::map<core::Owner, std::list<Waiter>> waiters_;
+  std::string poisoned_;
+  bool timers_due_ = false;  // the transaction under way also does what is due
+};
+
+// ---- start -------------------------------------------------------------------------------------
+
+Result<void> Engine::Impl::open() {
+  TRY_ASSIGN(sequences_.job, store::max_job_seq(parts_.database));
+  TRY_ASSIGN(sequences_.node, store::max_node_seq(parts_.database));
+  TRY_ASSIGN(sequences_.inbox, store::max_inbox_seq(parts_.database));
+  TRY_ASSIGN(sequences_.running, store::count_running(parts_.database));
+  TRY_ASSIGN(const std::vector<store::BadRow> bad, store::check_live_rows(parts_.database));
+  Work work(parts_, sequences_, poisoned_owners_);
+  for (const store::BadRow& row : bad) work.poison(row.owner, row.what);
+
+  TRY(parts_.database.begin());
+  const auto recover = [&]() -> Result<void> {
+    TRY(return_rows_of_earlier_daemon(work));
+    TRY(renew_leases_after_restart(work));
+    TRY(recover_jobs(work));
+    TRY(work.flush());
+    return parts_.database.commit();
+  };
+  if (auto recovered = recover(); !recovered) {
+    parts_.database.rollback();
+    return recovered;
+  }
+  perform(work.after());
+  return {};
+}
+
+// ---- one transaction ---------------------------------------------------------------------------
+
+void Engine::Impl::run_batch(std::vector<Ticket> batch) {
+  std::vector<Item> items;
+  for (Ticket& ticket : batch) {
+    if (const auto* closed = std::get_if<ConnectionClosed>(&ticket.command)) {
+      drop_waiters_of(closed->connection);
+    }
+    if (poisoned_.empty()) {
+      items.push_back({&ticket.command, &ticket.done, nullptr, false});
+    } else {
+      ticket.done(answer_poisoned(ticket.command));
+    }
+  }
+  if (items.empty()) return;
+  Error why{ErrorCode::unavailable, {}};
+  if (transact(items, why) == Outcome::voided) run_singly(items);
+}
+
+// A batch that became void: each command alone, so that one that cannot be done takes no other with
+// it.
+void Engine::Impl::run_singly(const std::vector<Item>& items) {
+  for (const Item& item : items) {
+    if (!poisoned_.empty()) {
+      if (item.done != nullptr) (*item.done)(answer_poisoned(*item.command));
+      continue;
+    }
+    Error why{ErrorCode::unavailable, {}};
+    if (transact({item}, why) == Outcome::voided && item.done != nullptr) (*item.done)(fail(why));
+  }
+}
+
+Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Error& why) {
+  const Sequences before = sequences_;
+  Work work(parts_, sequences_, poisoned_owners_);
+  std::vector<Answer> answers;
+  const auto give_up = [&](const Error& error) {
+    parts_.database.rollback();
+    sequences_ = before;
+    for (auto& [owner, list] : waiters_) {
+      for (Waiter& waiter : list) waiter.answered = false;
+    }
+    why = error;
+    return Outcome::voided;
+  };
+  const Error lost{
+      ErrorCode::store_full,
+      "The store could not take the change; nothing of it was done. Free some space on the "
+      "disk that holds the store, then try again."};
+  if (auto begun = parts_.database.begin(); !begun) return give_up(begun.error());
+  if (timers_due_ && !run_timers(work)) return give_up(lost);
+  for (const Item& item : items) {
+    if (!run_item(work, item, answers)) return give_up(lost);
+  }
+  if (!look_at_waiters(work, answers)) return give_up(lost);
+  if (auto committed = parts_.database.commit(); !committed) {
+    const Error error = committed.error();
+    // Full: known not to have happened. Anything else leaves open what is on the disk.
+    if (error.code != ErrorCode::store_full) poison(error);
+    return give_up(error);
+  }
+  finish(work, answers);
+  return Outcome::committed;
+}
+
+// False when the whole transaction is gone.
+bool Engine::Impl::run_item(Work& work, const Item& item, std::vector<Answer>& answers) {
+  const Work::Mark mark = work.mark();
+  if (!parts_.database.savepoint()) return false;
+  Context shared = context();
+  const bool first = item.waiter == nullptr;
+  auto result = handle(work, shared, *item.command, {first, item.last});
+  if (result) {
+    if (auto flushed = work.flush(); !flushed) result = fail(flushed.error());
+  }
+  if (!result) {
+    if (!parts_.database.in_transaction() || !parts_.database.rollback_to()) return false;
+    work.restore(mark);
+    if (result.error().code == ErrorCode::state_corrupt) {
+      if (const auto owner = owner_of(*item.command)) work.poison(*owner, result.error().message);
+    }
+    if (item.waiter != nullptr) item.waiter->answered = true;
+    answers.push_back({*item.done, fail(result.error())});
+    return true;
+  }
+  if (!parts_.database.release()) return false;
+  if (*result) {
+    if (item.waiter != nullptr) item.waiter->answered = true;
+    answers.push_back({*item.done, std::move(**result)});
+  } else if (first) {
+    park(item);
+  }
+  return true;
+}
+
+// Offers made to one waiter touch the session again; that is looked at too, until nothing moves.
+bool Engine::Impl::look_at_waiters(Work& work, std::vector<Answer>& answers) {
+  for (;;) {
+    std::set<core::Owner> touched = work.take_touched();
+    if (touched.empty()) return true;
+    touched.insert(core::Owner{});  // who waits on the whole node
+    for (const core::Owner& owner : touched) {
+      const auto found = waiters_.find(owner);
+      if (found == waiters_.end()) continue;
+      for (Waiter& waiter : found->second) {
+        if (waiter.answered) continue;
+        if (!run_item(work, {&waiter.command, &waiter.done, &waiter, false}, answers)) return false;
+      }
+    }
+  }
+}
+
+bool Engine::Impl::run_timers(Work& work) {
+  constexpr int kTimersPerBatch = 256;
+  const auto due = store::due_timers(parts_.database, work.now(), kTimersPerBatch);
+  if (!due) {
+    parts_.warn(due.error().message);
+    return true;
+  }
+  for (const core::Owed& owed : *due) {
+    const Work::Mark mark = work.mark();
+    if (!parts_.database.savepoint()) return false;
+    Context shared = context();
+    auto done = timer(work, shared, owed);
+    if (done) done = work.flush();
+    if (done) {
+      if (!parts_.database.release()) return false;
+      continue;
+    }
+    if (!parts_.database.in_transaction() || !parts_.database.rollback_to()) return false;
+    work.restore(mark);
+    parts_.warn("timer " + std::string(core::to_word(owed.kind)) + " " + owed.key + ": " +
+                done.error().message);
+    // It is tried again with back-off, so that a fault makes no hot loop.
+    if (!postpone(work, owed, done.error().message)) return false;
+  }
+  return true;
+}
+
+void Engine::Impl::park(const Item& item) {
+  const Waits waits = waits_of(*item.command);
+  Waiter waiter;
+  waiter.command = *item.command;
+  waiter.done = *item.done;
+  waiter.owner = waits.owner;
+  waiter.connection = waits.connection;
+  waiter.deadline = parts_.clock.mono() + waits.timeout;
+  waiter.rank = waits.rank;
+  std::list<Waiter>& list = waiters_[waits.owner];
+  const auto at = std::ranges::find_if(list, [&](const Waiter& w) { return w.rank > waiter.rank; });
+  list.insert(at, std::move(waiter));
+}
+
+// After the commit: answers first, then what others are waiting for, then effects (SPEC section 6).
+void Engine::Impl::finish(Work& work, std::vector<Answer>& answers) {
+  for (auto& [owner, list] : waiters_)
+    std::erase_if(list, [](const Waiter& w) { return w.answered; });
+  std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
+  for (Answer& answer : answers) answer.done(std::move(answer.result));
+  perform(work.after());
+}
+
+// ---- effects -----------------------------------------------------------------------------------
+
+void Engine::Impl::perform(const Work::After& after) {
+  Work work(parts_, sequences_, poisoned_owners_);
+  for (const JobId& job : after.supervise) supervise(work, job);
+  for (const JobId& job : after.forget) parts_.channel.forget(job);
+  for (const core::Owner& owner : after.watch) {
+    const auto session = store::find_session(parts_.database, owner);
+    if (!session || !*session || !(*session)->host_pid) continue;
+    parts_.watch_host(owner, *(*session)->host_pid, (*session)->host_pid_start.value_or(0));
+  }
+}
+
+void Engine::Impl::supervise(Work& work, const JobId& id) {
+  const auto job = store::find_job(parts_.database, id);
+  if (!job || !*job) {
+    parts_.warn("job " + id.str() + " cannot be supervised: " +
+                (job ? std::string("it is not there") : job.error().message));
+    return;
+  }
+  auto order = supervise_order(work, **job);
+  if (!order) {
+    // Kept, not launched (SPEC section 8); the owner is refused until a person has looked.
+    work.poison((*job)->scope.owner, order.error().message);
+    return;
+  }
+  parts_.channel.supervise(std::move(*order));
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+void Engine::Impl::tick() {
+  if (!poisoned_.empty()) return;
+  const MonoTime now = parts_.clock.mono();
+  std::vector<Item> items;
+  for (auto& [owner, list] : waiters_) {
+    for (Waiter& waiter : list) {
+      if (waiter.deadline <= now) items.push_back({&waiter.command, &waiter.done, &waiter, true});
+    }
+  }
+  const auto timer = store::next_timer(parts_.database);
+  timers_due_ = timer && *timer && **timer <= parts_.clock.wall();
+  if (!items.empty() || timers_due_) {
+    Error why{ErrorCode::unavailable, {}};
+    if (transact(items, why) == Outcome::voided) run_singly(items);
+  }
+  timers_due_ = false;
+}
+
+std::optional<Millis> Engine::Impl::next_due() const {
+  if (!poisoned_.empty()) return std::nullopt;
+  std::optional<Millis> due;
+  const auto consider = [&](Millis left) {
+    left = std::max(left, Millis(0));
+    if (!due || left < *due) due = left;
+  };
+  const MonoTime now = parts_.clock.mono();
+  for (const auto& [owner, list] : waiters_) {
+    for (const Waiter& waiter : list) {
+      consider(std::chrono::ceil<Millis>(waiter.deadline - now));
+    }
+  }
+  const auto timer = store::next_timer(parts_.database);
+  if (timer && *timer) consider(**timer - parts_.clock.wall());
+  return due;
+}
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+void Engine::Impl::close() {
+  for (auto& [owner, list] : waiters_) {
+    for (Waiter& waiter : list) {
+      waiter.done(
+          fail(ErrorCode::unavailable, "The daemon is ending; ask again, it will be started."));
+    }
+  }
+  waiters_.clear();
+}
+
+void Engine::Impl::poison(const Error& error) {
+  poisoned_ = "A commit failed in a way that leaves open what is on the disk: " + error.message +
+              " Look at the disk, then restart the daemon; nothing was discarded.";
+  parts_.warn(poisoned_);
+}
+
+Result<Reply> Engine::Impl::answer_poisoned(const Command& command) {
+  Work work(parts_, sequences_, poisoned_owners_);
+  Context shared = context();
+  if (auto read = read_only(work, shared, command)) {
+    if (auto* status = *read ? std::get_if<StatusReply>(&**read) : nullptr)
+      status->poisoned = poisoned_;
+    return std::move(*read);
+  }
+  return fail(ErrorCode::unavailable, poisoned_);
+}
+
+void Engine::Impl::drop_waiters_of(ConnectionId connection) {
+  for (auto& [owner, list] : waiters_) {
+    std::erase_if(list, [&](const Waiter& waiter) { return waiter.connection == connection; });
+  }
+  std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+bool Engine::Impl::reachable(const core::Owner& owner) const {
+  const auto found = waiters_.find(owner);
+  if (found == waiters_.end()) return false;
+  return std::ranges::any_of(found->second, [](const Waiter& waiter) {
+    return std::holds_alternative<InboxRequest>(waiter.command);
+  });
+}
+
+void prepare(core::JobFacts& facts, const Settings& settings) {
+  const std::string rendered = text::render(facts.tail);
+  const auto most = static_cast<std::size_t>(settings.notice_tail_bytes);
+  const std::size_t from = rendered.size() > most ? rendered.size() - most : 0;
+  facts.tail = rendered.substr(text::boundary_after(rendered, from));
+}
+
+Engine::Engine(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
+Engine::~Engine() = default;
+Result<void> Engine::open() { return impl_->open(); }
+void Engine::run_batch(std::vector<Ticket> batch) { impl_->run_batch(std::move(batch)); }
+void Engine::tick() { impl_->tick(); }
+std::optional<Millis> Engine::next_due() const { return impl_->next_due(); }
+void Engine::close() { impl_->close(); }
+const std::string& Engine::poisoned() const { return impl_->poisoned(); }
+
+}  // namespace waybill::engine

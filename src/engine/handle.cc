@@ -1,0 +1,370 @@
+#include "engine/handle.h"
+
+#include <algorithm>
+
+#include "core/retry.h"
+#include "engine/deliver.h"
+#include "engine/jobs.h"
+#include "engine/turns.h"
+#include "engine/views.h"
+#include "store/random.h"
+
+namespace waybill::engine {
+namespace {
+
+using Outcome = Result<std::optional<Reply>>;
+
+Outcome reply(Reply value) { return std::optional<Reply>(std::move(value)); }
+const std::optional<Reply> kNotYet;
+
+Result<void> check_timeout(const Settings& settings, Millis timeout) {
+  if (timeout > Millis(0) && timeout <= settings.wait_timeout_max) return {};
+  return fail(ErrorCode::bad_request, "timeout must be more than 0 and at most " +
+                                          std::to_string(settings.wait_timeout_max.count() / 1000) +
+                                          " s.");
+}
+
+class Handler {
+ public:
+  Handler(Work& work, Context& context, Look look) : work_(work), context_(context), look_(look) {}
+
+  Outcome operator()(const RunRequest& request) {
+    TRY_ASSIGN(const Host host, recognise(work_, context_.connections, request.caller));
+    TRY_ASSIGN(RunReply made, run(work_, host, request, context_.reachable(request.caller.owner)));
+    return reply(std::move(made));
+  }
+
+  Outcome operator()(const ShowRequest& request) {
+    TRY_ASSIGN(const Host host, recognise(work_, context_.connections, request.caller));
+    TRY_ASSIGN(const store::JobRow job,
+               store::need_job(work_.db(), request.caller.owner, request.job));
+    JobReply answer;
+    TRY_ASSIGN(answer.job, view_job(work_.db(), job, Detail::full));
+    TRY_ASSIGN(answer.reported, report(work_, request.caller, host, {answer.job}));
+    return reply(std::move(answer));
+  }
+
+  Outcome operator()(const WaitRequest& request) {
+    if (look_.first) TRY(check_timeout(work_.settings(), request.timeout));
+    TRY_ASSIGN(const Host host, recognise(work_, context_.connections, request.caller));
+    return jobs_when(request.caller, host, request.jobs, request.any);
+  }
+
+  Outcome operator()(StopRequest& request) {
+    if (look_.first && request.wait) TRY(check_timeout(work_.settings(), request.timeout));
+    TRY_ASSIGN(const Host host, recognise(work_, context_.connections, request.caller));
+    if (look_.first) {
+      TRY_ASSIGN(request.jobs, stop_targets(request));
+      request.all = false;
+      TRY(stop_jobs(request, request.jobs));
+    }
+    if (request.wait) return jobs_when(request.caller, host, request.jobs, false);
+    return jobs_now(request.caller, host, request.jobs, false);
+  }
+
+  Outcome operator()(const AttachRequest& request) {
+    TRY_ASSIGN(AttachReply made, attach(work_, context_.connections, request));
+    return reply(std::move(made));
+  }
+
+  Outcome operator()(const SessionShowRequest& request) {
+    TRY(recognise(work_, context_.connections, request.caller));
+    TRY_ASSIGN(SessionView view, session_view(request.caller.owner));
+    return reply(std::move(view));
+  }
+
+  Outcome operator()(const SessionWaitRequest& request) {
+    if (look_.first) TRY(check_timeout(work_.settings(), request.timeout));
+    TRY_ASSIGN(const store::SessionRow* row, work_.find_session(request.caller.owner));
+    const bool moved = row != nullptr && row->revision > request.revision;
+    if (!moved && !look_.last) return kNotYet;
+    TRY_ASSIGN(SessionView view, session_view(request.caller.owner));
+    return reply(std::move(view));
+  }
+
+  Outcome operator()(const TurnRequest& request) {
+    if (look_.first && request.wait) TRY(check_timeout(work_.settings(), request.timeout));
+    const bool last = look_.last || !request.wait;
+    TRY_ASSIGN(std::optional<TurnReply> made,
+               turn(work_, context_.connections, request, look_.first, last));
+    if (!made) return kNotYet;
+    return reply(std::move(*made));
+  }
+
+  Outcome operator()(const InboxRequest& request) {
+    if (look_.first && request.timeout) TRY(check_timeout(work_.settings(), *request.timeout));
+    const core::Owner& owner = request.caller.owner;
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "The inbox"));
+    if (look_.first) TRY(acknowledge_earlier(work_, owner, host.fence));
+    TRY_ASSIGN(std::vector<store::InboxRow> rows, inbox_rows(request));
+    InboxReply answer;
+    TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(work_.db(), owner));
+    OfferTarget target{owner, host.fence, request.caller.connection, path_of(request), {}};
+    if (turn) target.turn = turn->id;
+    TRY_ASSIGN(answer.hand_over, offer(work_, target, std::move(rows)));
+    if (!answer.hand_over && request.timeout && !look_.last) return kNotYet;
+    return reply(std::move(answer));
+  }
+
+  Outcome operator()(const FlushedRequest& request) {
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "A delivery"));
+    TRY(flushed(work_, request.caller, host, request.delivery));
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const AckRequest& request) {
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "Acknowledging"));
+    TRY_ASSIGN(AckReply answer, acknowledge(work_, request.caller, host, request.ids));
+    // Only after what was named: that must be told from what this call merely implies.
+    TRY(acknowledge_earlier(work_, request.caller.owner, host.fence));
+    return reply(std::move(answer));
+  }
+
+  Outcome operator()(const StatusRequest&) {
+    StatusReply status;
+    status.version = work_.parts().version;
+    status.data_dir = work_.parts().data_dir;
+    status.store = "sqlite";
+    status.settings = work_.settings();
+    status.running_jobs = work_.sequences().running;
+    TRY_ASSIGN(status.queued_jobs, store::count_queued(work_.db()));
+    TRY_ASSIGN(status.sessions, store::count_sessions(work_.db()));
+    TRY_ASSIGN(status.undelivered, store::count_all_live_inbox(work_.db()));
+    TRY_ASSIGN(status.owed_by_kind, store::count_owed(work_.db()));
+    for (const auto& [kind, count] : status.owed_by_kind) status.owed += count;
+    for (const auto& [owner, why] : context_.poisoned) {
+      status.poisoned_owners[owner.tenant.str() + "/" + owner.session.str()] = why;
+    }
+    return reply(std::move(status));
+  }
+
+  Outcome operator()(const ObservedFacts& observed) {
+    TRY(observe(work_, observed.facts));
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const ConnectionClosed& closed) {
+    TRY(connection_closed(work_, closed.connection));
+    for (const core::Owner& owner : context_.connections.remove(closed.connection)) {
+      TRY(check_lease(work_, context_.connections, owner));
+    }
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const HostGone& gone) {
+    TRY(host_gone(work_, gone));
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const StopAllRequest& request) {
+    TRY_ASSIGN(std::vector<store::JobRow> live, store::live_jobs(work_.db()));
+    if (look_.first) {
+      for (store::JobRow& job : live) {
+        TRY(stop(work_, job, {core::Cause::op, "operator", request.reason, false}));
+      }
+      TRY_ASSIGN(live, store::live_jobs(work_.db()));
+    }
+    if (!live.empty() && !look_.last) return kNotYet;
+    JobsReply answer;
+    answer.timed_out = !live.empty();
+    return reply(std::move(answer));
+  }
+
+ private:
+  Result<SessionView> session_view(const core::Owner& owner) {
+    TRY_ASSIGN(const store::SessionRow* row, work_.find_session(owner));
+    if (row == nullptr) return view_unknown_session(owner);
+    return view_session(work_.db(), work_.settings(), *row);
+  }
+
+  Result<std::vector<JobView>> views(const core::Owner& owner, const std::vector<JobId>& ids) {
+    std::vector<JobView> jobs;
+    for (const JobId& id : ids) {
+      TRY_ASSIGN(const store::JobRow job, store::need_job(work_.db(), owner, id));
+      TRY_ASSIGN(JobView view, view_job(work_.db(), job, Detail::full));
+      jobs.push_back(std::move(view));
+    }
+    return jobs;
+  }
+
+  Outcome jobs_when(const Caller& caller, const Host& host, const std::vector<JobId>& ids,
+                    bool any) {
+    std::size_t done = 0;
+    for (const JobId& id : ids) {
+      TRY_ASSIGN(const store::JobRow job, store::need_job(work_.db(), caller.owner, id));
+      if (core::is_terminal(job.status)) ++done;
+    }
+    const bool ready = any ? done > 0 : done == ids.size();
+    if (!ready && !look_.last) return kNotYet;
+    return jobs_now(caller, host, ids, !ready);
+  }
+
+  Outcome jobs_now(const Caller& caller, const Host& host, const std::vector<JobId>& ids,
+                   bool timed_out) {
+    JobsReply answer;
+    answer.timed_out = timed_out;
+    TRY_ASSIGN(answer.jobs, views(caller.owner, ids));
+    TRY_ASSIGN(answer.reported, report(work_, caller, host, answer.jobs));
+    return reply(std::move(answer));
+  }
+
+  Result<std::vector<JobId>> stop_targets(const StopRequest& request) {
+    if (!request.all) return request.jobs;
+    TRY_ASSIGN(const std::vector<store::JobRow> live,
+               store::live_jobs_of(work_.db(), request.caller.owner));
+    std::vector<JobId> ids;
+    for (const store::JobRow& job : live) ids.push_back(job.id);
+    return ids;
+  }
+
+  Result<void> stop_jobs(const StopRequest& request, const std::vector<JobId>& ids) {
+    const bool host = request.caller.host_key && !core::is_user_session(request.caller.owner);
+    const StopOrder order{host ? core::Cause::model : core::Cause::user, host ? "owner" : "user",
+                          request.reason, true};
+    for (const JobId& id : ids) {
+      TRY_ASSIGN(store::JobRow job, store::need_job(work_.db(), request.caller.owner, id));
+      TRY(stop(work_, job, order));
+    }
+    return {};
+  }
+
+  static core::OfferPath path_of(const InboxRequest& request) {
+    if (request.no_ack) return core::OfferPath::hold;
+    return request.follow ? core::OfferPath::follow : core::OfferPath::inbox;
+  }
+
+  // An idle session is woken only by rows that may wake it; an explicit look, a person, and a turn
+  // that runs anyway take everything that is theirs.
+  Result<std::vector<store::InboxRow>> inbox_rows(const InboxRequest& request) {
+    const core::Owner& owner = request.caller.owner;
+    TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(work_.db(), owner));
+    if (turn && turn->stopped) return std::vector<store::InboxRow>{};
+    if (turn) return deliverable(work_, owner, turn->id, Which::all);
+    TRY_ASSIGN(std::vector<store::InboxRow> rows, deliverable(work_, owner, {}, Which::unheld));
+    const bool looks = look_.first && !request.follow;
+    if (looks || core::is_user_session(owner)) return rows;
+    if (std::ranges::none_of(rows, [](const store::InboxRow& row) { return row.wakes; }))
+      rows.clear();
+    return rows;
+  }
+
+  Work& work_;
+  Context& context_;
+  Look look_;
+};
+
+struct OwnerOf {
+  std::optional<core::Owner> operator()(const StatusRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const ObservedFacts&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }
+  template <class Request>
+  std::optional<core::Owner> operator()(const Request& request) {
+    return request.caller.owner;
+  }
+};
+
+bool changes(const Command& command) {
+  return !std::holds_alternative<ShowRequest>(command) &&
+         !std::holds_alternative<SessionShowRequest>(command) &&
+         !std::holds_alternative<StatusRequest>(command) &&
+         !std::holds_alternative<SessionWaitRequest>(command);
+}
+
+}  // namespace
+
+std::optional<core::Owner> owner_of(const Command& command) {
+  return std::visit(OwnerOf{}, command);
+}
+
+Outcome handle(Work& work, Context& context, Command& command, Look look) {
+  const std::optional<core::Owner> owner = owner_of(command);
+  if (owner && changes(command)) {
+    const auto poisoned = context.poisoned.find(*owner);
+    if (poisoned != context.poisoned.end()) {
+      return fail(ErrorCode::state_corrupt,
+                  "Session " + owner->session.str() + " is refused: " + poisoned->second +
+                      " Nothing was discarded and nothing new is started for it; `waybill doctor` "
+                      "tells more.");
+    }
+  }
+  return std::visit(Handler(work, context, look), command);
+}
+
+std::optional<Result<Reply>> read_only(Work& work, Context& context, const Command& command) {
+  if (const auto* show = std::get_if<ShowRequest>(&command)) {
+    const auto read = [&]() -> Result<Reply> {
+      TRY_ASSIGN(const store::JobRow job,
+                 store::need_job(work.db(), show->caller.owner, show->job));
+      JobReply answer;
+      TRY_ASSIGN(answer.job, view_job(work.db(), job, Detail::full));
+      return Reply(std::move(answer));
+    };
+    return read();
+  }
+  if (!std::holds_alternative<StatusRequest>(command)) return std::nullopt;
+  Command status = command;
+  auto answered = handle(work, context, status, {});
+  if (!answered) return Result<Reply>(fail(answered.error()));
+  return Result<Reply>(std::move(**answered));
+}
+
+Waits waits_of(const Command& command) {
+  if (const auto* wait = std::get_if<WaitRequest>(&command)) {
+    return {wait->caller.owner, wait->caller.connection, wait->timeout, 0};
+  }
+  if (const auto* stop = std::get_if<StopRequest>(&command)) {
+    return {stop->caller.owner, stop->caller.connection, stop->timeout, 0};
+  }
+  if (const auto* turn = std::get_if<TurnRequest>(&command)) {
+    return {turn->caller.owner, turn->caller.connection, turn->timeout, 1};
+  }
+  if (const auto* inbox = std::get_if<InboxRequest>(&command)) {
+    return {inbox->caller.owner, inbox->caller.connection, inbox->timeout.value_or(Millis(0)), 2};
+  }
+  if (const auto* session = std::get_if<SessionWaitRequest>(&command)) {
+    return {session->caller.owner, session->caller.connection, session->timeout, 3};
+  }
+  if (const auto* all = std::get_if<StopAllRequest>(&command)) return {{}, 0, all->timeout, 4};
+  return {};
+}
+
+Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
+  switch (owed.kind) {
+    case core::OwedKind::offer_expiry:
+      return return_expired(work, DeliveryId(owed.key));
+    case core::OwedKind::host_lease:
+      return check_lease(work, context.connections, owed.owner);
+    case core::OwedKind::stop_stuck:
+      return stop_stuck(work, JobId(owed.key));
+    case core::OwedKind::turn_abandon: {
+      const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
+      return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");
+    }
+    case core::OwedKind::supervise:
+      break;  // waits for facts, not for time
+  }
+  return {};
+}
+
+bool postpone(Work& work, const core::Owed& owed, const std::string& why) {
+  core::Owed later = owed;
+  ++later.tries;
+  later.last_error = why;
+  const core::Backoff backoff{work.settings().backoff_first, work.settings().backoff_max};
+  later.due_at = work.now() + core::backoff_delay(backoff, later.tries, store::random_unit());
+  return store::put_owed(work.db(), later).has_value();
+}
+
+Result<void> recover_jobs(Work& work) {
+  TRY_ASSIGN(const std::vector<core::Owed> owed,
+             store::owed_of_kind(work.db(), core::OwedKind::supervise));
+  for (const core::Owed& row : owed) work.supervise(JobId(row.key));
+  return fill_slots(work);
+}
+
+}  // namespace waybill::engine

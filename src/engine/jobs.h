@@ -1,0 +1,44 @@
+#pragma once
+// The life of a command job: accept, claim a slot, settle from facts, stop.
+
+#include "engine/access.h"
+#include "engine/work.h"
+
+namespace waybill::engine {
+
+// `reachable`: a connection of the session's host is waiting on its inbox right now.
+Result<RunReply> run(Work& work, const Host& host, const RunRequest& request, bool reachable);
+
+// Gives free slots to the oldest eligible queued jobs (I17 for command jobs: caps of section 13).
+Result<void> fill_slots(Work& work);
+
+// What the supervisor's files say, turned into transitions. A replay changes nothing (I4).
+Result<void> observe(Work& work, const core::JobFacts& facts);
+
+struct StopOrder {
+  core::Cause cause = core::Cause::user;
+  std::string actor;
+  std::string reason;
+  bool by_owner = true;
+};
+
+// Records the durable stop wish, or stops a queued job at once. Harmless when repeated.
+Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order);
+
+// A stop has not been confirmed for too long: said once.
+Result<void> stop_stuck(Work& work, const JobId& job);
+
+// What a supervisor needs for this job now: the launch, if it may still be launched, and the stop
+// wish.
+Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRow& job);
+
+// Sealed contents of a launch row, NUL-separated.
+struct LaunchSecret {
+  std::string command;
+  std::vector<std::string> argv;
+  std::vector<std::string> env;
+};
+std::string pack_launch(const LaunchSecret& secret);
+Result<LaunchSecret> unpack_launch(std::string_view packed);
+
+}  // namespace waybill::engine

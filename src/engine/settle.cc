@@ -1,0 +1,262 @@
+#include "core/exit.h"
+#include "engine/deliver.h"
+#include "engine/jobs.h"
+#include "engine/turns.h"
+#include "store/json_columns.h"
+
+namespace waybill::engine {
+namespace {
+
+// What the facts amount to, before the table is asked.
+struct Ending {
+  core::JobTrigger trigger = core::JobTrigger::fail;
+  store::EndingRow row;
+};
+
+bool launch_failed(const core::JobFacts& facts) {
+  return facts.supervision == core::Supervision::not_launched && !facts.launch_error.empty();
+}
+
+// True when the facts are an ending; everything else is on its way.
+bool is_ending(const core::JobFacts& facts, bool stop_wished) {
+  switch (facts.supervision) {
+    case core::Supervision::finished:
+    case core::Supervision::lost:
+    case core::Supervision::generation_gone:
+      return true;
+    case core::Supervision::not_launched:
+      return stop_wished || launch_failed(facts);
+    case core::Supervision::launching:
+    case core::Supervision::running:
+    case core::Supervision::draining:
+    case core::Supervision::orphaned:
+      return false;
+  }
+  return false;
+}
+
+// Null for a job that was stopped before anything was started: there is nothing that could have
+// ended.
+std::optional<core::Exit> exit_of(const core::JobFacts& facts) {
+  if (facts.exit) return *facts.exit;
+  if (launch_failed(facts)) {
+    return core::Exit::not_started("launch", facts.launch_errno, facts.launch_error);
+  }
+  switch (facts.supervision) {
+    case core::Supervision::not_launched:
+      return std::nullopt;
+    case core::Supervision::generation_gone:
+      return core::Exit::unknown("the machine it ran on was restarted or replaced");
+    case core::Supervision::lost:
+      return core::Exit::unknown("its supervisor was lost, so nobody saw the end");
+    case core::Supervision::finished:
+      return core::Exit::unknown(facts.exit_torn ? "the record of the end does not check"
+                                                 : "the end was not recorded");
+    case core::Supervision::launching:
+    case core::Supervision::running:
+    case core::Supervision::draining:
+    case core::Supervision::orphaned:
+      break;
+  }
+  return core::Exit::unknown("the end was not observed");
+}
+
+core::Cause cause_of(const core::JobFacts& facts, const core::Exit& exit) {
+  if (facts.supervision == core::Supervision::lost) return core::Cause::supervisor_lost;
+  if (facts.supervision == core::Supervision::generation_gone) return core::Cause::sandbox_replaced;
+  if (exit.kind == core::ExitKind::not_started) return core::Cause::not_started;
+  if (facts.oom) return core::Cause::out_of_memory;
+  switch (facts.ended_by) {
+    case core::EndedBy::deadline:
+      return core::Cause::deadline;
+    case core::EndedBy::output_cap:
+      return core::Cause::output_cap;
+    case core::EndedBy::itself:
+    case core::EndedBy::stop:
+      break;
+  }
+  if (exit.kind == core::ExitKind::unknown) return core::Cause::supervisor_lost;
+  return exit.kind == core::ExitKind::signaled ? core::Cause::signal : core::Cause::exit;
+}
+
+// The command as launched; what the stages are judged by.
+struct Launched {
+  std::string command;  // "" for argv form
+  bool bash = false;    // a shell whose stages are captured
+};
+
+core::Stages stages_of(const core::JobFacts& facts, const Launched& launched,
+                       const std::optional<core::Exit>& exit) {
+  if (facts.supervision == core::Supervision::lost) return {{}, core::StagesReason::lost};
+  if (!exit) return {{}, core::StagesReason::single};
+  return core::claim_stages(launched.command, *exit, facts.stages, facts.captured, launched.bash);
+}
+
+// Whether the ending may be called a stop: the wish was there first and its proof is, too (I7, I8).
+bool stop_proven(const core::JobFacts& facts) {
+  if (facts.supervision == core::Supervision::not_launched) return true;
+  return facts.proof != core::Proof::none && facts.proof != core::Proof::unproven;
+}
+
+std::optional<core::Proof> proof_of(const core::JobFacts& facts) {
+  if (facts.supervision == core::Supervision::generation_gone) return core::Proof::generation;
+  if (facts.proof == core::Proof::none) {
+    if (facts.supervision == core::Supervision::lost) return core::Proof::unproven;
+    return std::nullopt;
+  }
+  return facts.proof;
+}
+
+Ending judge_facts(const core::JobFacts& facts, const store::JobRow& job,
+                   const Launched& launched) {
+  Ending ending;
+  store::EndingRow& row = ending.row;
+  row.exit = exit_of(facts);
+  row.stages = stages_of(facts, launched, row.exit);
+  // A job that was stopped before it started has no exit, but a verdict: it did not run.
+  const core::Exit seen = row.exit.value_or(core::Exit::not_started("queue", 0, "never started"));
+  row.verdict = core::judge(seen, row.stages);
+  row.finished_at = facts.finished_at;
+  row.duration = facts.duration;
+  row.ended_by_itself = facts.ended_by == core::EndedBy::itself && facts.exit.has_value();
+  row.output = facts.output.value_or(core::OutputFacts{});
+  row.usage = facts.usage;
+  row.proof = proof_of(facts);
+  row.cause = cause_of(facts, seen);
+  row.actor = "supervisor";
+  row.reason = core::describe(seen, row.stages, row.verdict);
+  const bool lost = facts.supervision == core::Supervision::lost;
+  if (job.stop && !lost && (stop_proven(facts) || row.proof == core::Proof::generation)) {
+    ending.trigger = core::JobTrigger::stop_confirm;
+    row.cause = job.stop->cause;
+    row.actor = job.stop->actor;
+    row.reason = job.stop->reason;
+    return ending;
+  }
+  const bool success = row.verdict == core::Verdict::ok && seen.success() && !lost;
+  ending.trigger = success ? core::JobTrigger::complete : core::JobTrigger::fail;
+  return ending;
+}
+
+Result<Launched> launched(Work& work, const store::JobRow& job) {
+  TRY_ASSIGN(const std::optional<store::LaunchRow> launch, store::find_launch(work.db(), job.id));
+  if (!launch || launch->shell.empty()) return Launched{};
+  TRY_ASSIGN(const std::string packed, work.sealer().unseal(launch->sealed, job.id.str()));
+  TRY_ASSIGN(LaunchSecret secret, unpack_launch(packed));
+  const std::string name = launch->shell.substr(launch->shell.rfind('/') + 1);
+  return Launched{std::move(secret.command), name == "bash"};
+}
+
+bool wakes(const store::JobRow& job, core::ReceiptName receipt) {
+  // Stopped by its owner but not provably gone: worth knowing, not worth a wake.
+  if (job.stop && job.stop->by_owner) return false;
+  if (receipt == core::ReceiptName::cancelled) return false;
+  switch (job.wake) {
+    case core::WakePolicy::always:
+      return true;
+    case core::WakePolicy::on_failure:
+      return receipt != core::ReceiptName::completed;
+    case core::WakePolicy::never:
+      return false;
+  }
+  return true;
+}
+
+Result<void> note_leftovers(Work& work, store::JobRow& job, const core::JobFacts& facts) {
+  if (!facts.leftovers) return {};
+  TRY_ASSIGN(const std::optional<store::LeftoverRow> known,
+             store::find_leftover(work.db(), job.id));
+  if (known && known->settled) return {};
+  const core::LeftoverFacts& left = *facts.leftovers;
+  if (left.found.empty() && left.survived.empty()) return {};
+  TRY(store::put_leftover(work.db(), job.id, {left.found, left.survived, left.settled, left.kept}));
+  if (!left.settled) return {};
+  const std::string reason =
+      std::to_string(left.found.size()) + " process(es) outlived the command; " +
+      (left.kept ? "kept" : std::to_string(left.survived.size()) + " survived being killed");
+  return work.note(job, core::ReceiptName::leftovers, std::nullopt, "supervisor", reason);
+}
+
+// The job is terminal: is anything still owed to its supervisor?
+Result<void> let_go(Work& work, const JobId& job, const core::JobFacts& facts) {
+  const bool more = facts.supervision == core::Supervision::finished && facts.leftovers &&
+                    !facts.leftovers->found.empty() && !facts.leftovers->settled;
+  if (more) return {};
+  TRY(work.settle_owed(core::OwedKind::supervise, job.str()));
+  work.forget(job);
+  return {};
+}
+
+Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
+  TRY_ASSIGN(const Launched how, launched(work, job));
+  const Ending ending = judge_facts(facts, job, how);
+  const core::JobStep step = core::job_step(job.status, ending.trigger);
+  TRY(work.apply(
+      job, {ending.trigger, ending.row.cause, ending.row.actor, ending.row.reason, ending.row}));
+  TRY(work.settle_owed(core::OwedKind::stop_stuck, job.id.str()));
+  TRY(note_leftovers(work, job, facts));
+  const bool by_owner = job.stop && job.stop->by_owner;
+  if (const auto event = core::event_of(step.receipt, by_owner)) {
+    TRY(publish(work, job, step.receipt, *event, wakes(job, step.receipt), facts.tail, {}));
+  }
+  TRY(let_go(work, job.id, facts));
+  TRY(turn_job_settled(work, job));
+  return fill_slots(work);
+}
+
+}  // namespace
+
+Result<void> observe(Work& work, const core::JobFacts& facts) {
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), facts.job));
+  if (!job) return {};  // files without a row: not ours to act on
+  if (core::is_terminal(job->status)) {
+    TRY(note_leftovers(work, *job, facts));
+    return let_go(work, job->id, facts);
+  }
+  if (job->status != core::JobStatus::running) return {};
+  if (!job->started_at && facts.started_at) {
+    job->started_at = facts.started_at;
+    TRY(store::set_started_at(work.db(), job->id, *facts.started_at));
+    TRY(work.touch(job->scope.owner));
+  }
+  if (is_ending(facts, job->stop.has_value())) return end(work, *job, facts);
+  if (job->stop && store::encode_notes(job->survivors) != store::encode_notes(facts.survivors)) {
+    TRY(store::set_survivors(work.db(), job->id, facts.survivors));
+    TRY(work.touch(job->scope.owner));
+  }
+  return {};
+}
+
+Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order) {
+  if (core::is_terminal(job.status) || job.stop) return {};
+  const store::StopRow wish{work.now(), order.cause, order.actor, order.reason, order.by_owner};
+  TRY(work.note(job, core::ReceiptName::stop_requested, order.cause, order.actor, order.reason));
+  TRY(store::set_stop(work.db(), job.id, wish));
+  job.stop = wish;
+  if (job.status == core::JobStatus::running) {
+    TRY(work.owe(core::OwedKind::stop_stuck, job.id.str(), job.scope.owner,
+                 work.now() + work.settings().stop_stuck_after));
+    work.supervise(job.id);
+    return {};
+  }
+  core::JobFacts never;
+  never.job = job.id;
+  return end(work, job, never);
+}
+
+Result<void> stop_stuck(Work& work, const JobId& id) {
+  TRY(work.settle_owed(core::OwedKind::stop_stuck, id.str()));
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));
+  if (!job || core::is_terminal(job->status) || !job->stop) return {};
+  std::string who;
+  for (const core::ProcessNote& note : job->survivors) {
+    if (!who.empty()) who += ", ";
+    who += note.comm + " (" + std::to_string(note.pid) + ", " + note.state + ")";
+  }
+  TRY(work.note(*job, core::ReceiptName::stop_stuck, job->stop->cause, "daemon",
+                who.empty() ? "the stop is not confirmed" : "still there: " + who));
+  return publish(work, *job, core::ReceiptName::stop_stuck, core::EventType::job_stop_stuck, true,
+                 {}, store::encode_notes(job->survivors));
+}
+
+}  // namespace waybill::engine

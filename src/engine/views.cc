@@ -1,0 +1,170 @@
+#include "engine/views.h"
+
+#include <algorithm>
+#include <set>
+
+namespace waybill::engine {
+namespace {
+
+constexpr std::size_t kOutstandingMax = 100;
+
+void copy_ending(const store::EndingRow& ending, JobView& view) {
+  view.verdict = ending.verdict;
+  view.exit = ending.exit;
+  view.stages = ending.stages;
+  view.cause = ending.cause;
+  view.actor = ending.actor;
+  view.reason = ending.reason;
+  view.proof = ending.proof;
+  view.finished_at = ending.finished_at;
+  view.duration = ending.duration;
+  view.output = ending.output;
+  view.usage = ending.usage;
+  view.ended_by_itself = ending.ended_by_itself;
+}
+
+std::string why_waiting(const store::JobRow& job) {
+  if (job.status == core::JobStatus::queued) return "no free slot";
+  if (job.status != core::JobStatus::running || !job.stop) return {};
+  if (job.survivors.empty()) return "its stop is being confirmed";
+  return "its stop is not confirmed: " + std::to_string(job.survivors.size()) +
+         " process(es) still there";
+}
+
+Result<void> add_history(store::Database& db, const store::JobRow& job, JobView& view) {
+  TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
+  TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_job(db, job.id));
+  for (const store::InboxRow& row : rows) view.events.push_back(view_event(row));
+  return {};
+}
+
+}  // namespace
+
+EventView view_event(const store::InboxRow& row) {
+  EventView view;
+  view.id = row.event;
+  view.type = row.type;
+  view.state = row.state;
+  view.withheld = row.withheld;
+  view.tries = row.tries;
+  view.last_error = row.last_error;
+  view.acked_as = row.acked_as;
+  view.created_at = row.created_at;
+  return view;
+}
+
+Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail detail) {
+  JobView view;
+  view.id = job.id;
+  view.kind = job.kind;
+  view.scope = job.scope;
+  view.owner = job.owner;
+  view.wake = job.wake;
+  view.label = job.label;
+  view.command_preview = job.command_preview;
+  view.cwd = job.cwd;
+  view.status = job.status;
+  view.stopping = job.status == core::JobStatus::running && job.stop.has_value();
+  view.attempt = job.attempt;
+  view.created_at = job.created_at;
+  view.started_at = job.started_at;
+  view.waiting_because = why_waiting(job);
+  view.survivors = job.survivors;
+  if (job.stop) {
+    view.cause = job.stop->cause;
+    view.actor = job.stop->actor;
+    view.reason = job.stop->reason;
+  }
+  if (job.ending) copy_ending(*job.ending, view);
+  if (job.status == core::JobStatus::queued) {
+    TRY_ASSIGN(view.queue_position, store::queue_position(db, job));
+  }
+  if (core::is_terminal(job.status)) {
+    TRY_ASSIGN(const std::optional<store::LeftoverRow> left, store::find_leftover(db, job.id));
+    if (left) {
+      view.leftovers = left->settled ? left->survived : left->found;
+      view.leftovers_settled = left->settled;
+      view.leftovers_kept = left->kept;
+    }
+  }
+  if (detail == Detail::full) TRY(add_history(db, job, view));
+  return view;
+}
+
+TurnView view_turn(const store::TurnRow& turn) {
+  TurnView view;
+  view.id = turn.id;
+  view.state = turn.state;
+  view.stopped = turn.stopped;
+  view.begun_at = turn.begun_at;
+  view.closed_at = turn.closed_at;
+  return view;
+}
+
+SessionView view_unknown_session(const core::Owner& owner) {
+  SessionView view;
+  view.owner = owner;
+  return view;
+}
+
+namespace {
+
+core::Phase phase_of(const SessionView& view) {
+  if (!view.lease_live) return core::Phase::absent;
+  if (!view.turn) return core::Phase::idle;
+  return view.turn->stopped ? core::Phase::cancelling : core::Phase::running;
+}
+
+}  // namespace
+
+Result<SessionView> view_session(store::Database& db, const Settings& settings,
+                                 const store::SessionRow& session) {
+  SessionView view;
+  view.owner = session.owner;
+  view.fence = session.fence;
+  view.revision = session.revision;
+  view.one_shot = session.one_shot;
+  view.host_pid = session.host_pid;
+  view.lease_live = session.lease_live;
+  view.running_jobs = session.running;
+  view.queued_jobs = session.queued;
+  view.created_at = session.created_at;
+  TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(db, session.owner));
+  if (turn) view.turn = view_turn(*turn);
+  if (session.lease_live && !session.host_pid && session.last_call_at) {
+    Millis lasts = settings.host_lease;
+    if (turn) lasts = std::max(lasts, session.lease.value_or(settings.turn_lease));
+    view.lease_until = *session.last_call_at + lasts;
+  }
+  view.phase = phase_of(view);
+  TRY_ASSIGN(const std::vector<store::InboxRow> inbox, store::live_inbox(db, session.owner));
+  view.undelivered = inbox.size();
+  view.withheld = static_cast<std::uint64_t>(std::ranges::count_if(
+      inbox, [](const store::InboxRow& row) { return row.withheld != core::Withheld::no; }));
+  return view;
+}
+
+Result<Outstanding> view_outstanding(store::Database& db, const core::Owner& owner) {
+  Outstanding out;
+  TRY_ASSIGN(const std::vector<store::InboxRow> inbox, store::live_inbox(db, owner));
+  TRY_ASSIGN(std::vector<store::JobRow> jobs, store::live_jobs_of(db, owner));
+  std::set<JobId> seen;
+  for (const store::JobRow& job : jobs) seen.insert(job.id);
+  for (const store::InboxRow& row : inbox) {
+    ++out.events_total;
+    if (out.events.size() < kOutstandingMax) out.events.push_back(row.event);
+    if (!seen.insert(row.job).second) continue;
+    TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(db, row.job));
+    if (job) jobs.push_back(std::move(*job));
+  }
+  std::ranges::sort(jobs, [](const auto& a, const auto& b) { return a.seq > b.seq; });
+  out.jobs_total = jobs.size();
+  if (jobs.size() > kOutstandingMax) jobs.resize(kOutstandingMax);
+  for (const store::JobRow& job : jobs) {
+    TRY_ASSIGN(JobView view, view_job(db, job, Detail::brief));
+    out.jobs.push_back(std::move(view));
+  }
+  return out;
+}
+
+}  // namespace waybill::engine

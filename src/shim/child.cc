@@ -1,0 +1,131 @@
+#include "shim/child.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shim/files.h"
+
+namespace waybill::shim {
+namespace {
+
+constexpr int kNeverRan = 127;
+
+[[noreturn]] void report(const ChildPlan& plan, ChildStep step) {
+  const ChildFailure failure{static_cast<int>(step), errno};
+  const ssize_t n = write(plan.status_write, &failure, sizeof failure);
+  _exit(n == sizeof failure ? kNeverRan : kNeverRan - 1);
+}
+
+// A job should die before its supervisor when memory runs out.
+void raise_oom_score() {
+  char text[16] = {};
+  const int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t n = read(fd, text, sizeof text - 1);
+  long score = n > 0 ? std::strtol(text, nullptr, 10) : 0;
+  if (score < 0) score = 0;
+  score = score + 200 > 1000 ? 1000 : score + 200;
+  const int length = std::snprintf(text, sizeof text, "%ld", score);
+  const ssize_t written = pwrite(fd, text, static_cast<std::size_t>(length), 0);
+  static_cast<void>(written);  // best effort
+  close(fd);
+}
+
+void default_signals() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    sigaction(number, &action, nullptr);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void set_stdio(const ChildPlan& plan) {
+  const int null = open("/dev/null", O_RDONLY);
+  if (null < 0 || dup2(null, 0) < 0) report(plan, ChildStep::stdio);
+  if (null > 2) close(null);
+  // Read and write: the job is not ended by SIGPIPE when its supervisor is lost.
+  const int out = openat(plan.dir, kOutFifo, O_RDWR);
+  if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) report(plan, ChildStep::output);
+  if (out > 2) close(out);
+}
+
+const char* path_of(const char** envp) {
+  for (; *envp != nullptr; ++envp) {
+    if (std::strncmp(*envp, "PATH=", 5) == 0) return *envp + 5;
+  }
+  return "/usr/local/bin:/usr/bin:/bin";
+}
+
+void exec_program(const char* program, const ChildPlan& plan) {
+  char* const* argv = const_cast<char* const*>(plan.argv);
+  char* const* envp = const_cast<char* const*>(plan.envp);
+  if (std::strchr(program, '/') != nullptr) {
+    execve(program, argv, envp);
+    return;
+  }
+  // The program is looked up in the job's own PATH, not in ours.
+  int error = ENOENT;
+  for (const char* at = path_of(plan.envp);;) {
+    const std::size_t length = std::strcspn(at, ":");
+    char path[PATH_MAX];
+    const int n = std::snprintf(path, sizeof path, "%.*s%s%s", static_cast<int>(length), at,
+                                length == 0 ? "./" : "/", program);
+    if (n > 0 && static_cast<std::size_t>(n) < sizeof path) {
+      execve(path, argv, envp);
+      if (errno == EACCES) error = EACCES;
+      if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) return;
+    }
+    if (at[length] == '\0') break;
+    at += length + 1;
+  }
+  errno = error;
+}
+
+}  // namespace
+
+const char* word_of(int step) {
+  switch (static_cast<ChildStep>(step)) {
+    case ChildStep::none:
+      return "none";
+    case ChildStep::stdio:
+      return "stdio";
+    case ChildStep::output:
+      return "output";
+    case ChildStep::chdir:
+      return "chdir";
+    case ChildStep::exec:
+      return "exec";
+  }
+  return "unknown";
+}
+
+void run_child(const ChildPlan& plan) {
+  close(plan.gate_write);
+  setsid();
+  set_stdio(plan);
+  raise_oom_score();
+  umask(static_cast<mode_t>(plan.launch->umask));
+  default_signals();
+  char go = 0;
+  ssize_t n = 0;
+  do {
+    n = read(plan.gate_read, &go, 1);
+  } while (n < 0 && errno == EINTR);
+  if (n != 1) _exit(kNeverRan);
+  if (chdir(plan.launch->cwd.data()) != 0) report(plan, ChildStep::chdir);
+  exec_program(plan.launch->program.data(), plan);
+  report(plan, ChildStep::exec);
+}
+
+}  // namespace waybill::shim

@@ -1,0 +1,33 @@
+#pragma once
+// Points at which a test may have the supervisor killed: the `crash_point` field of the launch file
+// names one. It is empty unless the daemon runs under WAYBILL_CRASH_SHIM; a job cannot set it.
+
+#include <csignal>
+
+#include <string_view>
+
+namespace waybill::shim {
+
+inline constexpr std::string_view kCrashPoints[] = {
+    "shim.after_lock",          // alive, nothing written
+    "shim.before_start",        // the child waits at the gate, no start record
+    "shim.after_start_tmp",     // the start record is written but not renamed
+    "shim.after_start",         // the start record is durable, the gate is shut
+    "shim.after_gate",          // the gate is open
+    "shim.main_exited",         // the main process has ended, nothing recorded
+    "shim.after_exit_tmp",      // the exit record is written but not renamed
+    "shim.after_exit_rename",   // the exit record is there
+    "shim.draining",            // leftovers are there, output is still read
+    "shim.after_final",         // the final record is durable
+    "shim.after_leftovers",     // the record of the leftovers is durable
+    "shim.stop_term",           // a stop was seen, no signal was sent
+    "shim.stop_kill",           // the grace is over, nothing was killed
+};
+
+// `wanted` comes from the launch file.
+inline void crash_here(std::string_view wanted, std::string_view point) {
+  if (wanted.empty() || wanted != point) return;
+  static_cast<void>(std::raise(SIGKILL));
+}
+
+}  // namespace waybill::shim

@@ -1,0 +1,44 @@
+#pragma once
+// The launch file: everything a supervisor needs to run one command, written by the daemon. It is a
+// sequence of NUL-terminated "key=value" fields, so that neither side needs a parser; the last one
+// is the checksum. `launch.env` holds the environment, one NUL-terminated "NAME=value" each.
+// Views point into the caller's buffers. No exceptions, no allocation.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace waybill::shim {
+
+enum class LaunchError { none, checksum, protocol, field };
+
+struct Launch {
+  std::string_view job;
+  std::string_view program;  // absolute path, or a name to look up in the job's PATH
+  std::string_view cwd;
+  std::string_view args;  // all "arg=…" fields, one after the other, as they stand in the file
+  std::size_t arg_count = 0;
+  std::string_view crash_point;
+  std::uint64_t node_seq = 0;
+  std::uint64_t grace_ms = 0;
+  std::uint64_t deadline_ms = 0;  // 0: none
+  std::uint64_t cap_bytes = 0;
+  std::uint64_t head_bytes = 0;
+  std::uint64_t leftover_grace_ms = 0;
+  std::uint64_t drain_grace_ms = 0;
+  std::uint64_t drain_max_ms = 0;
+  std::uint64_t umask = 022;
+  std::uint64_t env_bytes = 0;
+  std::uint64_t env_crc = 0;
+  bool keep_leftovers = false;
+  bool capture = false;
+};
+
+// Checks the checksum first, then every field; an unknown key is an error (protocol 1 is closed).
+LaunchError parse_launch(std::string_view file, Launch& out);
+
+// Puts pointers to the arguments, each NUL-terminated in the file, into `argv`, and a null after
+// the last. `argv` has room for arg_count + 1.
+void split_args(const Launch& launch, const char** argv);
+
+}  // namespace waybill::shim

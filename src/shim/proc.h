@@ -1,0 +1,82 @@
+#pragma once
+// Processes as /proc shows them: identity, descendants, and signals that reach only the process
+// that was meant. No exceptions; memory is the caller's.
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/files.h"
+#include "shim/record.h"
+
+namespace waybill::shim {
+
+struct ProcStat {
+  int pid = 0;
+  char state = '?';
+  int ppid = 0;
+  int session = 0;
+  std::uint64_t start = 0;  // field 22, in clock ticks since boot
+  char comm[64] = {};
+};
+
+// Reads /proc/PID/stat; the fields are found from the last ')'. False when there is no such process.
+bool read_proc_stat(int pid, ProcStat& out);
+
+struct Member {
+  int pid = 0;
+  int ppid = 0;
+  std::uint64_t start = 0;
+  char state = 0;
+};
+
+inline constexpr std::size_t kMembersMax = 4096;
+
+// A set of processes in fixed memory. When more exist than fit, `truncated` is set; callers that
+// kill repeat until nothing is left, so each round makes room for the next.
+struct Members {
+  Member list[kMembersMax];
+  std::size_t count = 0;
+  bool truncated = false;
+
+  const Member* find(int pid, std::uint64_t start) const;
+  bool add(const ProcStat& stat);
+};
+
+// All living descendants of `root`, and zombies that wait to be reaped. By the children files of
+// /proc; where the kernel has none, by the parent ids of all processes.
+void find_descendants(int root, Members& out);
+
+// True when `pid` is the only child of the calling process. False also when that cannot be told.
+bool only_child_is(int pid);
+
+// Sends a signal to exactly this process: through a pidfd whose process is compared again after the
+// descriptor was opened; where pidfds are refused, after one more comparison. 0 or errno.
+int signal_member(const Member& member, int signal);
+
+struct FileId {
+  dev_t dev = 0;
+  ino_t ino = 0;
+};
+
+// Whether the process has this file open. False also when its descriptors may not be looked at.
+bool holds_file(int pid, const FileId& file);
+
+// One entry {"pid","start","comm","cmdline","state","holds_output"}.
+void append_note(JsonLine& line, const Member& member, const FileId& output);
+
+// A list of entries under `key`, zombies left out, at most kNotesMax and what fits. Returns how
+// many there were in all.
+std::size_t append_notes(JsonLine& line, const char* key, const Members& members,
+                         const FileId& output);
+
+// What identifies a machine generation.
+struct Generation {
+  char boot_id[40] = {};
+  std::uint64_t pidns = 0;
+  std::uint64_t init_start = 0;
+};
+Generation read_generation();
+
+}  // namespace waybill::shim

@@ -1,0 +1,132 @@
+// Stop and confirm: TERM and CONT for everyone, grace, then stop-pass and KILL until the kernel
+// says that no child is left. Whoever forked, changed session or ignores TERM is still below us,
+// because we are the subreaper.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/crc32.h"
+#include "shim/run.h"
+
+namespace waybill::shim {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kFirstPause = kMs / 5;
+constexpr std::int64_t kPauseMax = 20 * kMs;
+constexpr std::int64_t kStuckAfter = 10'000 * kMs;
+constexpr std::int64_t kStuckPause = 500 * kMs;
+constexpr std::int64_t kPublishAfter = 100 * kMs;
+constexpr std::int64_t kPublishEvery = 1000 * kMs;
+constexpr int kStopPasses = 10;
+constexpr int kTermPasses = 3;
+
+}  // namespace
+
+// TERM once to every process there is, then CONT: a stopped process does not act on TERM. A fork
+// during the pass may be missed; it meets the KILL.
+void Shim::term_pass() {
+  before_.count = 0;
+  for (int pass = 0; pass < kTermPasses; ++pass) {
+    find_descendants(getpid(), members_);
+    bool fresh = false;
+    for (std::size_t i = 0; i < members_.count; ++i) {
+      const Member& member = members_.list[i];
+      if (member.state == 'Z' || before_.find(member.pid, member.start) != nullptr) continue;
+      fresh = true;
+      signal_member(member, SIGTERM);
+      signal_member(member, SIGCONT);
+    }
+    if (!fresh) return;
+    for (std::size_t i = 0; i < members_.count; ++i) {
+      const Member& member = members_.list[i];
+      ProcStat stat;
+      stat.pid = member.pid, stat.start = member.start;
+      before_.add(stat);
+    }
+  }
+}
+
+// Stops everyone until a look finds nobody new, so that a fork loop cannot outrun us; then kills.
+void Shim::kill_round() {
+  find_descendants(getpid(), members_);
+  before_.count = 0;
+  for (int pass = 0; pass < kStopPasses; ++pass) {
+    bool fresh = false;
+    for (std::size_t i = 0; i < members_.count; ++i) {
+      const Member& member = members_.list[i];
+      if (member.state == 'Z') continue;
+      ProcStat stat;
+      stat.pid = member.pid, stat.start = member.start;
+      if (!before_.add(stat)) continue;
+      fresh = true;
+      signal_member(member, SIGSTOP);
+    }
+    if (!fresh) break;
+    find_descendants(getpid(), members_);
+  }
+  for (std::size_t i = 0; i < members_.count; ++i) {
+    if (members_.list[i].state != 'Z') signal_member(members_.list[i], SIGKILL);
+  }
+}
+
+// Names what is not gone, when that changes and when it becomes stuck.
+void Shim::publish_survivors(std::int64_t began_ns) {
+  const std::int64_t now = mono_ns();
+  if (now - began_ns < kPublishAfter || now - published_ns_ < kPublishEvery) return;
+  const bool stuck = now - began_ns >= kStuckAfter;
+  find_descendants(getpid(), members_);
+  std::uint32_t crc = stuck ? 1 : 0;
+  for (std::size_t i = 0; i < members_.count; ++i) {
+    const Member& member = members_.list[i];
+    crc = crc32(&member.pid, sizeof member.pid, crc);
+    crc = crc32(&member.state, sizeof member.state, crc);
+  }
+  published_ns_ = now;
+  if (crc == published_crc_) return;
+  published_crc_ = crc;
+  // Zombies count here: one that a tracer has not let go keeps the proof away.
+  JsonLine line;
+  line.text("job", config_.job);
+  line.boolean("stuck", stuck);
+  line.integer("since_ms", wall_ms() - (now - began_ns) / kMs);
+  line.open("survivors", '[');
+  for (std::size_t i = 0; i < members_.count && i < kNotesMax; ++i) {
+    if (line.room() < 2048) break;
+    append_note(line, members_.list[i], fifo_id_);
+  }
+  line.close(']');
+  line.number("survivors_total", members_.count);
+  write_record({setup_.dir, kStopTmp, kStop}, line.finish());
+  ring_bell(setup_.dir, config_.job);
+}
+
+// Kills until nobody is left, with growing pauses.
+void Shim::sweep(std::int64_t began_ns) {
+  std::int64_t pause = kFirstPause;
+  while (!no_child_) {
+    kill_round();
+    reap();
+    if (no_child_) return;
+    pump(pause);
+    pause = pause * 2 < kPauseMax ? pause * 2 : kPauseMax;
+    if (mono_ns() - began_ns >= kStuckAfter) pause = kStuckPause;
+    publish_survivors(began_ns);
+  }
+}
+
+void Shim::stop_everything(EndedBy reason, std::int64_t grace_ns) {
+  stopping_ = true;
+  if (!main_ended_) ended_by_ = reason;
+  crash("shim.stop_term");
+  if (main_ended_) settle_exit();
+  term_pass();
+  const std::int64_t kill_at = mono_ns() + grace_ns;
+  reap();
+  while (!no_child_ && mono_ns() < kill_at) pump(until(kill_at));
+  if (!no_child_) crash("shim.stop_kill");
+  sweep(mono_ns());
+  read_all_output();
+}
+
+}  // namespace waybill::shim

@@ -1,0 +1,124 @@
+#include "store/open.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "store/random.h"
+#include "store/schema_text.h"
+
+namespace waybill::store {
+namespace {
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+std::string for_sqlite(std::string text) {
+  replace_all(text, "BIGINT", "INTEGER");
+  replace_all(text, "BYTEA", "BLOB");
+  replace_all(text, "__STRICT__", "STRICT");
+  return text;
+}
+
+Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
+  TRY(database.begin());
+  const auto create = [&]() -> Result<void> {
+    TRY(database.script(for_sqlite(std::string(kSchemaCore))));
+    TRY(database.script(kSchemaGuardsSqlite));
+    const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
+    TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
+    TRY(database.run(insert, {"incarnation", random_id("s", clock)}));
+    TRY(database.run(insert, {"created_at", format_rfc3339(clock.wall())}));
+    return database.commit();
+  };
+  auto created = create();
+  if (!created) database.rollback();
+  return created;
+}
+
+Result<std::string> meta(SqliteDatabase& database, std::string_view key) {
+  std::string value;
+  TRY(database.each("SELECT value FROM meta WHERE key = $1", {key},
+                    [&](const Row& row) -> Result<void> {
+                      value = row.string(0);
+                      return {};
+                    }));
+  if (value.empty()) {
+    return fail(ErrorCode::state_corrupt,
+                "The store has no \"" + std::string(key) +
+                    "\" entry; it is not a Waybill store or is damaged. It was left as it is.");
+  }
+  return value;
+}
+
+Result<void> check_version(SqliteDatabase& database) {
+  TRY_ASSIGN(const std::string text, meta(database, "schema_version"));
+  int version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (error != std::errc{} || end != text.data() + text.size() || version < 1) {
+    return fail(ErrorCode::state_corrupt, "The store's schema version \"" + text +
+                                              "\" is not a number; it was left as it is.");
+  }
+  if (version > kSchemaVersion) {
+    return fail(ErrorCode::store_newer, "The store has schema version " + text +
+                                            " and this Waybill knows up to " +
+                                            std::to_string(kSchemaVersion) +
+                                            ". Run the newer Waybill; nothing was changed.");
+  }
+  return {};
+}
+
+// A chopped or scribbled file is found here, before anything is served from it.
+Result<void> check_integrity(SqliteDatabase& database) {
+  std::string verdict;
+  TRY(database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) -> Result<void> {
+    if (verdict.empty()) verdict = row.string(0);
+    return {};
+  }));
+  if (verdict == "ok") return {};
+  return fail(ErrorCode::state_corrupt,
+              "The store is damaged: " + verdict +
+                  ". Nothing was changed and nothing was started; restore "
+                  "a backup or repair it with sqlite3.");
+}
+
+Result<bool> has_tables(SqliteDatabase& database) {
+  TRY_ASSIGN(const std::int64_t tables,
+             database.integer("SELECT count(*) FROM sqlite_master WHERE type = 'table'", {}));
+  return tables > 0;
+}
+
+}  // namespace
+
+Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
+  OpenedStore store;
+  store.path = path;
+  struct stat before{};
+  const bool existed = ::stat(path.c_str(), &before) == 0 && before.st_size > 0;
+  TRY_ASSIGN(store.writer, SqliteDatabase::open(path, OpenMode::read_write));
+  TRY_ASSIGN(const bool filled, has_tables(*store.writer));
+  if (!filled) {
+    if (existed && before.st_size < 100) {
+      return fail(ErrorCode::state_corrupt,
+                  "The store " + path + " is cut short; it was left as it is.");
+    }
+    TRY(create_schema(*store.writer, clock));
+    store.created = true;
+  } else {
+    TRY(check_version(*store.writer));
+    TRY(check_integrity(*store.writer));
+  }
+  TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
+  return store;
+}
+
+Result<std::unique_ptr<SqliteDatabase>> open_reader(const std::string& path) {
+  return SqliteDatabase::open(path, OpenMode::read_only);
+}
+
+}  // namespace waybill::store

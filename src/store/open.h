@@ -1,0 +1,28 @@
+#pragma once
+// Opening a store: creates it, checks it, refuses it (I12). Nothing is changed in a store that is
+// refused.
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "store/sqlite_database.h"
+
+namespace waybill::store {
+
+inline constexpr int kSchemaVersion = 1;
+
+struct OpenedStore {
+  std::unique_ptr<SqliteDatabase> writer;
+  std::string path;
+  std::string incarnation;  // made when the store was created; part of every fence (I16)
+  bool created = false;
+};
+
+// Errors: store_newer, state_corrupt, store_full, unavailable.
+Result<OpenedStore> open_store(const std::string& path, const Clock& clock);
+
+Result<std::unique_ptr<SqliteDatabase>> open_reader(const std::string& path);
+
+}  // namespace waybill::store

@@ -1,0 +1,224 @@
+#include "store/sqlite_database.h"
+
+#include <sqlite3.h>
+
+#include "base/check.h"
+
+namespace waybill::store {
+namespace {
+
+// Long enough for a backup or a curious person's shell; after that the caller is told to try again.
+constexpr int kBusyTimeoutMs = 15'000;
+
+ErrorCode code_of(int sqlite_code) {
+  switch (sqlite_code & 0xff) {
+    case SQLITE_FULL:
+      return ErrorCode::store_full;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return ErrorCode::state_corrupt;
+    case SQLITE_CONSTRAINT:
+      return ErrorCode::illegal_transition;
+    default:
+      return ErrorCode::unavailable;
+  }
+}
+
+std::string advice(ErrorCode code) {
+  if (code == ErrorCode::store_full) {
+    return " Free some space on the disk that holds the store, then try again.";
+  }
+  if (code == ErrorCode::state_corrupt) {
+    return " Nothing was changed; restore the store from a backup or look at it with sqlite3.";
+  }
+  return {};
+}
+
+class SqliteRow final : public Row {
+ public:
+  explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
+
+  bool null(int column) const override {
+    return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+  }
+  std::int64_t integer(int column) const override {
+    return sqlite3_column_int64(statement_, column);
+  }
+  std::string_view text(int column) const override {
+    const void* bytes = sqlite3_column_blob(statement_, column);
+    const int size = sqlite3_column_bytes(statement_, column);
+    if (bytes == nullptr || size <= 0) return {};
+    return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
+  }
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+// Puts a statement back into its cache state whatever happens in between.
+class Use {
+ public:
+  explicit Use(sqlite3_stmt* statement) : statement_(statement) {}
+  ~Use() {
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+int bind_one(sqlite3_stmt* statement, int index, const Param& param) {
+  // The bound bytes outlive the statement's use: Params borrow for the whole call.
+  switch (param.kind()) {
+    case Param::Kind::null:
+      return sqlite3_bind_null(statement, index);
+    case Param::Kind::integer:
+      return sqlite3_bind_int64(statement, index, param.integer());
+    case Param::Kind::text:
+      return sqlite3_bind_text64(statement, index, param.text().data() ? param.text().data() : "",
+                                 param.text().size(), SQLITE_STATIC, SQLITE_UTF8);
+    case Param::Kind::bytes:
+      return sqlite3_bind_blob64(statement, index, param.text().data() ? param.text().data() : "",
+                                 param.text().size(), SQLITE_STATIC);
+  }
+  return SQLITE_MISUSE;
+}
+
+}  // namespace
+
+std::string number_parameters(std::string_view sql) {
+  std::string out;
+  out.reserve(sql.size());
+  bool quoted = false;
+  for (std::size_t i = 0; i < sql.size(); ++i) {
+    const char c = sql[i];
+    if (c == '\'') quoted = !quoted;
+    const bool parameter =
+        !quoted && c == '$' && i + 1 < sql.size() && sql[i + 1] >= '0' && sql[i + 1] <= '9';
+    out.push_back(parameter ? '?' : c);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const std::string& path,
+                                                             OpenMode mode) {
+  const int flags = (mode == OpenMode::read_only ? SQLITE_OPEN_READONLY
+                                                 : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
+                    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  sqlite3* handle = nullptr;
+  const int opened = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(handle));
+  if (opened != SQLITE_OK) return fail(database->error("open " + path));
+  TRY(database->configure(mode));
+  return database;
+}
+
+Result<void> SqliteDatabase::configure(OpenMode mode) {
+  sqlite3_busy_timeout(handle_, kBusyTimeoutMs);
+  // A store is nobody's to shape from inside: no attached files, no clever tricks of a planted
+  // schema.
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  TRY(script("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=OFF;"));
+  if (mode == OpenMode::read_only) return script("PRAGMA query_only=ON;");
+  return script(
+      "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=2000;"
+      "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000;");
+}
+
+SqliteDatabase::~SqliteDatabase() {
+  for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  sqlite3_close(handle_);
+}
+
+Error SqliteDatabase::error(std::string_view sql) const {
+  const int code = handle_ == nullptr ? SQLITE_NOMEM : sqlite3_extended_errcode(handle_);
+  const ErrorCode ours = code_of(code);
+  const char* text = handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_);
+  return Error{ours, "The store refused: " + std::string(text) + " (SQLite " +
+                         std::to_string(code) + ", at \"" + std::string(sql.substr(0, 60)) +
+                         "\")." + advice(ours)};
+}
+
+Result<sqlite3_stmt*> SqliteDatabase::prepare(std::string_view sql) {
+  std::string key(sql);
+  if (const auto found = statements_.find(key); found != statements_.end()) return found->second;
+  sqlite3_stmt* statement = nullptr;
+  const std::string numbered = number_parameters(sql);
+  const int code = sqlite3_prepare_v3(handle_, numbered.c_str(), static_cast<int>(numbered.size()),
+                                      SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  if (code != SQLITE_OK) return fail(error(sql));
+  statements_.emplace(std::move(key), statement);
+  return statement;
+}
+
+Result<sqlite3_stmt*> SqliteDatabase::bind(std::string_view sql, Params params) {
+  TRY_ASSIGN(sqlite3_stmt * statement, prepare(sql));
+  CHECK(static_cast<std::size_t>(sqlite3_bind_parameter_count(statement)) <= params.size());
+  int index = 1;
+  for (const Param& param : params) {
+    if (index > sqlite3_bind_parameter_count(statement)) break;
+    if (bind_one(statement, index++, param) != SQLITE_OK) return fail(error(sql));
+  }
+  return statement;
+}
+
+Result<std::int64_t> SqliteDatabase::run(std::string_view sql, Params params) {
+  TRY_ASSIGN(sqlite3_stmt * statement, bind(sql, params));
+  const Use use(statement);
+  int code = SQLITE_ROW;
+  while (code == SQLITE_ROW) code = sqlite3_step(statement);
+  if (code != SQLITE_DONE) return fail(error(sql));
+  return sqlite3_changes64(handle_);
+}
+
+Result<void> SqliteDatabase::each(std::string_view sql, Params params, const EachRow& each) {
+  TRY_ASSIGN(sqlite3_stmt * statement, bind(sql, params));
+  const Use use(statement);
+  const SqliteRow row(statement);
+  for (;;) {
+    const int code = sqlite3_step(statement);
+    if (code == SQLITE_DONE) return {};
+    if (code != SQLITE_ROW) return fail(error(sql));
+    TRY(each(row));
+  }
+}
+
+Result<void> SqliteDatabase::script(std::string_view sql) {
+  const std::string text(sql);
+  if (sqlite3_exec(handle_, text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return fail(error(sql));
+  }
+  return {};
+}
+
+namespace {
+
+Result<void> done(const Result<std::int64_t>& ran) {
+  if (!ran) return fail(ran.error());
+  return {};
+}
+
+}  // namespace
+
+Result<void> SqliteDatabase::begin() { return done(run("BEGIN IMMEDIATE", {})); }
+Result<void> SqliteDatabase::commit() { return done(run("COMMIT", {})); }
+Result<void> SqliteDatabase::savepoint() { return done(run("SAVEPOINT one", {})); }
+Result<void> SqliteDatabase::release() { return done(run("RELEASE one", {})); }
+
+Result<void> SqliteDatabase::rollback_to() {
+  TRY(done(run("ROLLBACK TO one", {})));
+  return release();
+}
+
+void SqliteDatabase::rollback() {
+  if (!in_transaction()) return;
+  // A rollback that fails leaves the transaction open; the next begin will say so.
+  static_cast<void>(run("ROLLBACK", {}));
+}
+
+bool SqliteDatabase::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
+
+}  // namespace waybill::store

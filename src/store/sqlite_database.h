@@ -1,0 +1,49 @@
+#pragma once
+// SQLite under the database layer: WAL, synchronous=FULL, BEGIN IMMEDIATE, extended result codes.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "store/database.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace waybill::store {
+
+enum class OpenMode { read_write, read_only };
+
+class SqliteDatabase final : public Database {
+ public:
+  // Opens or creates the file. Errors: state_corrupt (not a database), store_full, unavailable.
+  static Result<std::unique_ptr<SqliteDatabase>> open(const std::string& path, OpenMode mode);
+  ~SqliteDatabase() override;
+
+  Result<std::int64_t> run(std::string_view sql, Params params) override;
+  Result<void> each(std::string_view sql, Params params, const EachRow& each) override;
+  Result<void> script(std::string_view sql) override;
+  Result<void> begin() override;
+  Result<void> commit() override;
+  void rollback() override;
+  Result<void> savepoint() override;
+  Result<void> release() override;
+  Result<void> rollback_to() override;
+  bool in_transaction() const override;
+
+ private:
+  explicit SqliteDatabase(sqlite3* handle) : handle_(handle) {}
+  Result<void> configure(OpenMode mode);
+  Result<sqlite3_stmt*> prepare(std::string_view sql);
+  Result<sqlite3_stmt*> bind(std::string_view sql, Params params);
+  Error error(std::string_view sql) const;
+
+  sqlite3* handle_;
+  std::unordered_map<std::string, sqlite3_stmt*> statements_;
+};
+
+// $1, $2 … outside quotes become ?1, ?2 …: SQLite numbers $n by order of appearance, not by n.
+std::string number_parameters(std::string_view sql);
+
+}  // namespace waybill::store

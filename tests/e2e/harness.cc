@@ -1,0 +1,452 @@
+#include "e2e/harness.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+extern char** environ;
+
+namespace waybill::e2e {
+namespace {
+
+namespace json = boost::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+
+int milliseconds_left(Clock::time_point deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long>(left, 0, 1'000'000));
+}
+
+std::string name_of(const std::string& assignment) {
+  return assignment.substr(0, assignment.find('='));
+}
+
+std::vector<std::string> environment_of(const Launch& launch) {
+  std::vector<std::string> result = launch.env;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name = name_of(*entry);
+    const bool replaced = std::any_of(launch.env.begin(), launch.env.end(),
+                                      [&](const std::string& own) { return name_of(own) == name; });
+    const bool left_out =
+        std::find(launch.unset.begin(), launch.unset.end(), name) != launch.unset.end();
+    if (!replaced && !left_out && name.rfind("WAYBILL_", 0) != 0) result.emplace_back(*entry);
+  }
+  return result;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Pipe make_pipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) ADD_FAILURE() << "pipe: " << std::strerror(errno);
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// In the child, between fork and exec.
+[[noreturn]] void become(const Launch& launch, int in, int out, int err, char* const* argv,
+                         char* const* envp) {
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  if (launch.umask) ::umask(*launch.umask);
+  if (launch.uid && ::setuid(*launch.uid) != 0) ::_exit(126);
+  if (!launch.cwd.empty() && ::chdir(launch.cwd.c_str()) != 0) ::_exit(126);
+  ::execve(argv[0], argv, envp);
+  ::_exit(127);
+}
+
+}  // namespace
+
+std::string waybill_program() { return std::string(WAYBILL_BINARY_DIR) + "/waybill"; }
+std::string shim_program() { return std::string(WAYBILL_BINARY_DIR) + "/waybill-shim"; }
+
+// ---- Output ------------------------------------------------------------------------------------
+
+std::string Output::describe() const {
+  return "exit " + std::to_string(exit_code) + "\nstdout: " + out + "\nstderr: " + err;
+}
+
+json::value Output::json() const {
+  boost::system::error_code error;
+  json::value value = json::parse(out, error);
+  if (!error) return value;
+  ADD_FAILURE() << "no JSON on stdout; " << describe();
+  return nullptr;
+}
+
+std::vector<json::value> Output::json_lines() const {
+  std::vector<json::value> values;
+  for (std::size_t at = 0; at < out.size();) {
+    const std::size_t end = std::min(out.find('\n', at), out.size());
+    boost::system::error_code error;
+    values.push_back(json::parse(out.substr(at, end - at), error));
+    if (error) ADD_FAILURE() << "a line that is not JSON; " << describe();
+    at = end + 1;
+  }
+  return values;
+}
+
+// ---- Process -----------------------------------------------------------------------------------
+
+Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input) {
+  Pipe in = make_pipe();
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  if (input_.empty()) in.read.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const std::vector<std::string> environment = environment_of(launch);
+  const std::vector<char*> argv = pointers(argv_);
+  const std::vector<char*> envp = pointers(environment);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    become(launch, in.read.get(), out.write.get(), err.write.get(), argv.data(), envp.data());
+  }
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (!input_.empty()) {
+    ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
+    in_ = std::move(in.write);
+  }
+  out_ = std::move(out.read);
+  err_ = std::move(err.read);
+}
+
+Process::~Process() {
+  if (exit_code_) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Process::signal(int number) const {
+  if (!exit_code_) ::kill(pid_, number);
+}
+
+namespace {
+
+// Appends what is there; closes at the end.
+void drain(UniqueFd& fd, std::string& text) {
+  std::array<char, kReadBytes> buffer;
+  const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+  if (got > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  } else if (got == 0 || errno != EINTR) {
+    fd.reset();
+  }
+}
+
+void feed(UniqueFd& fd, std::string& text) {
+  const ssize_t wrote = ::write(fd.get(), text.data(), text.size());
+  if (wrote > 0) text.erase(0, static_cast<std::size_t>(wrote));
+  if (text.empty() || (wrote < 0 && errno != EAGAIN && errno != EINTR)) fd.reset();
+}
+
+}  // namespace
+
+// Moves bytes once; false when nothing came before the deadline or nothing is left to come.
+bool Process::pump(Deadline deadline) {
+  if (!out_.valid() && !err_.valid()) return false;
+  std::array<pollfd, 3> events{
+      {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}, {in_.get(), POLLOUT, 0}}};
+  const int ready = ::poll(events.data(), events.size(), milliseconds_left(deadline));
+  if (ready < 0 && errno == EINTR) return true;
+  if (ready <= 0) return false;
+  if (events[0].revents != 0) drain(out_, out_text_);
+  if (events[1].revents != 0) drain(err_, err_text_);
+  if (events[2].revents != 0) feed(in_, input_);
+  return true;
+}
+
+std::optional<std::string> Process::line(Seconds cap) {
+  const auto deadline = Clock::now() + cap;
+  for (;;) {
+    const std::size_t end = out_text_.find('\n', lines_given_);
+    if (end != std::string::npos) {
+      std::string text = out_text_.substr(lines_given_, end - lines_given_);
+      lines_given_ = end + 1;
+      return text;
+    }
+    if (!out_.valid() || !pump(deadline)) return std::nullopt;
+  }
+}
+
+json::value Process::json_line(Seconds cap) {
+  const auto text = line(cap);
+  if (!text) return nullptr;
+  boost::system::error_code error;
+  json::value value = json::parse(*text, error);
+  if (error) ADD_FAILURE() << "a line that is not JSON: " << *text;
+  return value;
+}
+
+bool Process::reap(Deadline deadline) {
+  if (exit_code_) return true;
+  pollfd event{pidfd_.get(), POLLIN, 0};
+  while (::poll(&event, 1, milliseconds_left(deadline)) < 0 && errno == EINTR) {
+  }
+  if (event.revents == 0) return false;
+  int status = 0;
+  if (::waitpid(pid_, &status, 0) != pid_) return false;
+  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return true;
+}
+
+bool Process::running() { return !reap(Clock::now()); }
+
+Output Process::finish(Seconds cap) {
+  const auto deadline = Clock::now() + cap;
+  while (pump(deadline)) {
+  }
+  if (!reap(deadline)) {
+    ::kill(pid_, SIGKILL);
+    reap(Clock::now() + kCap);
+    std::string command;
+    for (const std::string& argument : argv_) command += argument + " ";
+    ADD_FAILURE() << "still running after " << cap.count() << " s: " << command
+                  << "\nstdout: " << out_text_ << "\nstderr: " << err_text_;
+  }
+  return {exit_code_.value_or(-1), out_text_, err_text_};
+}
+
+Output run(Launch launch, Seconds cap) { return Process(std::move(launch)).finish(cap); }
+
+// ---- TempDir -----------------------------------------------------------------------------------
+
+TempDir::TempDir() {
+  char name[] = "/tmp/waybill-e2e-XXXXXX";
+  path_ = ::mkdtemp(name);
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+// ---- Daemon ------------------------------------------------------------------------------------
+
+Daemon::Daemon(Options options) : options_(std::move(options)), data_dir_(options_.data_dir) {
+  if (data_dir_.empty()) data_dir_ = temp_.path() + "/data";
+}
+
+Daemon::~Daemon() {
+  if (!std::filesystem::exists(data_dir_)) return;
+  if (has_unfinished_jobs()) {
+    if (!running()) start();
+    cli({"shutdown", "--stop-jobs"});
+  }
+  if (running()) kill_9();
+}
+
+bool Daemon::has_unfinished_jobs() const {
+  std::error_code error;
+  for (const auto& job : std::filesystem::directory_iterator(data_dir_ + "/jobs", error)) {
+    if (std::filesystem::exists(job.path() / "lock") &&
+        !std::filesystem::exists(job.path() / "final.json")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+Launch serve_launch(const std::string& data_dir, const Daemon::Options& options) {
+  Launch launch;
+  launch.argv = {waybill_program(), "serve", "--data", data_dir};
+  launch.argv.insert(launch.argv.end(), options.arguments.begin(), options.arguments.end());
+  launch.env = options.env;
+  launch.cwd = options.cwd;
+  launch.umask = options.umask;
+  return launch;
+}
+
+}  // namespace
+
+void Daemon::start() {
+  process_ = std::make_unique<Process>(serve_launch(data_dir_, options_));
+  ready_ = process_->json_line();
+  const json::object* line = ready_.if_object();
+  if (line != nullptr && line->contains("ready") && line->at("ready") == true) return;
+  ADD_FAILURE() << "the daemon did not become ready; " << process_->finish(Seconds{5}).describe();
+  process_.reset();
+}
+
+void Daemon::kill_9() {
+  if (!running()) return;
+  process_->signal(SIGKILL);
+  process_->finish();
+  process_.reset();
+}
+
+Output Daemon::terminate() {
+  process_->signal(SIGTERM);
+  Output output = process_->finish();
+  process_.reset();
+  return output;
+}
+
+Output Daemon::serve_and_finish(std::vector<std::string> more) {
+  Launch launch = serve_launch(data_dir_, options_);
+  launch.argv.insert(launch.argv.end(), more.begin(), more.end());
+  return run(std::move(launch));
+}
+
+Launch Daemon::command(std::vector<std::string> arguments) const {
+  Launch launch;
+  launch.argv = {waybill_program(), "--data", data_dir_, "--no-autostart"};
+  launch.argv.insert(launch.argv.end(), arguments.begin(), arguments.end());
+  launch.env = client_env_;
+  return launch;
+}
+
+Output Daemon::cli(std::vector<std::string> arguments) {
+  return run(command(std::move(arguments)));
+}
+
+json::value Daemon::json(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "--json");
+  return cli(std::move(arguments)).json();
+}
+
+std::unique_ptr<Process> Daemon::spawn(std::vector<std::string> arguments) {
+  return std::make_unique<Process>(command(std::move(arguments)));
+}
+
+pid_t Daemon::pid() const { return process_ ? process_->pid() : -1; }
+
+std::string Daemon::log() const { return read_file(data_dir_ + "/daemon.log"); }
+
+// ---- RawClient ---------------------------------------------------------------------------------
+
+RawClient::RawClient(const std::string& socket_path)
+    : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const std::size_t slash = socket_path.rfind('/');
+  const UniqueFd dir(
+      ::open(socket_path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const std::string path = "/proc/self/fd/" + std::to_string(dir.get()) + socket_path.substr(slash);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  connected_ =
+      ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+void RawClient::send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+}
+
+std::optional<std::string> RawClient::line(Seconds cap) {
+  const auto deadline = Clock::now() + cap;
+  for (;;) {
+    const std::size_t end = buffer_.find('\n');
+    if (end != std::string::npos) {
+      std::string text = buffer_.substr(0, end);
+      buffer_.erase(0, end + 1);
+      return text;
+    }
+    pollfd event{fd_.get(), POLLIN, 0};
+    if (::poll(&event, 1, milliseconds_left(deadline)) <= 0) return std::nullopt;
+    std::array<char, kReadBytes> bytes;
+    const ssize_t got = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
+    if (got <= 0) return std::nullopt;
+    buffer_.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+}
+
+json::value RawClient::call(std::string_view method, json::object params) {
+  const json::object request{{"jsonrpc", "2.0"},
+                             {"id", next_id_++},
+                             {"method", json::string_view(method.data(), method.size())},
+                             {"params", std::move(params)}};
+  send(json::serialize(request) + "\n");
+  const auto answer = line();
+  if (!answer) {
+    ADD_FAILURE() << "no answer to " << method;
+    return nullptr;
+  }
+  return json::parse(*answer);
+}
+
+// ---- looking into answers ----------------------------------------------------------------------
+
+json::value at(const json::value& value, std::string_view path) {
+  const json::value* here = &value;
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view key = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(key.size() + 1, rest.size()));
+    std::size_t index = 0;
+    const bool is_index =
+        std::from_chars(key.data(), key.data() + key.size(), index).ec == std::errc{};
+    const json::value* next = nullptr;
+    if (here->is_object()) {
+      next = here->get_object().if_contains(json::string_view(key.data(), key.size()));
+    } else if (here->is_array() && is_index) {
+      next = here->get_array().if_contains(index);
+    }
+    if (next == nullptr) {
+      ADD_FAILURE() << "nothing at " << path << " in " << json::serialize(value);
+      return nullptr;
+    }
+    here = next;
+  }
+  return *here;
+}
+
+std::string text_at(const json::value& value, std::string_view path) {
+  const json::value found = at(value, path);
+  if (found.is_string()) return std::string(found.get_string());
+  ADD_FAILURE() << "no text at " << path << ": " << json::serialize(found);
+  return "";
+}
+
+std::int64_t number_at(const json::value& value, std::string_view path) {
+  const json::value found = at(value, path);
+  if (found.is_int64()) return found.get_int64();
+  if (found.is_uint64()) return static_cast<std::int64_t>(found.get_uint64());
+  ADD_FAILURE() << "no number at " << path << ": " << json::serialize(found);
+  return -1;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+unsigned mode_of(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
+}
+
+}  // namespace waybill::e2e

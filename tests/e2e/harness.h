@@ -1,0 +1,198 @@
+#pragma once
+// Runs the real programs: a daemon on a data directory of its own, the command line against it.
+// Nothing sleeps: every wait is for a line, an exit or a readable descriptor, with a generous cap
+// after which the test fails and says what it was waiting for.
+
+#include <sys/types.h>
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace waybill::e2e {
+
+using Seconds = std::chrono::seconds;
+inline constexpr Seconds kCap{60};
+
+// The programs under test.
+std::string waybill_program();
+std::string shim_program();
+
+// What a finished program left.
+struct Output {
+  int exit_code = -1;  // 128 + n for a signal
+  std::string out;
+  std::string err;
+
+  // The only JSON value on stdout; a failed expectation and null when there is none.
+  boost::json::value json() const;
+  // Each line of stdout as JSON.
+  std::vector<boost::json::value> json_lines() const;
+  // For messages of failed expectations.
+  std::string describe() const;
+};
+
+// How to start a program. The environment is the test's own, less WAYBILL_*, plus `env`.
+struct Launch {
+  std::vector<std::string> argv;
+  std::vector<std::string> env = {};    // "NAME=value"
+  std::vector<std::string> unset = {};  // names to leave out
+  std::string cwd = {};                 // "": the test's
+  std::string input = {};               // its stdin; "": /dev/null
+  std::optional<mode_t> umask = std::nullopt;
+  std::optional<uid_t> uid = std::nullopt;  // needs root
+};
+
+// A program that runs. Killed by the destructor if it still does.
+class Process {
+ public:
+  explicit Process(Launch launch);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+
+  // The next line of stdout, without its newline; nullopt at its end or after the cap.
+  std::optional<std::string> line(Seconds cap = kCap);
+  // The same, parsed; null when there is none.
+  boost::json::value json_line(Seconds cap = kCap);
+
+  // Waits for the end of the program and of its output. After the cap it is killed and the test
+  // fails.
+  Output finish(Seconds cap = kCap);
+
+  // Whether it has not ended yet.
+  bool running();
+
+ private:
+  using Deadline = std::chrono::steady_clock::time_point;
+  bool pump(Deadline deadline);
+  bool reap(Deadline deadline);
+
+  std::vector<std::string> argv_;
+  pid_t pid_ = -1;
+  UniqueFd pidfd_;
+  UniqueFd in_;
+  UniqueFd out_;
+  UniqueFd err_;
+  std::string input_;
+  std::string out_text_;
+  std::string err_text_;
+  std::size_t lines_given_ = 0;  // bytes of out_text_ that `line` has returned
+  std::optional<int> exit_code_;
+};
+
+Output run(Launch launch, Seconds cap = kCap);
+
+// A directory below /tmp, removed with all it holds.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A data directory and the daemon that serves it. The command line is called with --data and
+// --no-autostart; jobs that still run at the end of the test are stopped.
+class Daemon {
+ public:
+  struct Options {
+    std::string data_dir = {};                // "": DIR/data of a TempDir
+    std::vector<std::string> arguments = {};  // of serve, e.g. {"--set", "stop_grace=1s"}
+    std::vector<std::string> env = {};
+    std::string cwd = {};
+    std::optional<mode_t> umask = std::nullopt;
+  };
+
+  Daemon() : Daemon(Options{}) {}
+  explicit Daemon(Options options);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Starts the daemon and waits for its ready line. A failed expectation when it does not come.
+  void start();
+  // SIGKILL, and waits for its end.
+  void kill_9();
+  // SIGTERM, and its output and exit code.
+  Output terminate();
+  void restart() {
+    kill_9();
+    start();
+  }
+
+  // serve as it is, without waiting for anything: for daemons that are expected to refuse.
+  Output serve_and_finish(std::vector<std::string> more = {});
+
+  // One command line call, e.g. cli({"run", "--", "true"}); json adds --json and parses.
+  Output cli(std::vector<std::string> arguments);
+  boost::json::value json(std::vector<std::string> arguments);
+  // A call that goes on while the test does other things.
+  std::unique_ptr<Process> spawn(std::vector<std::string> arguments);
+  Launch command(std::vector<std::string> arguments) const;
+
+  pid_t pid() const;
+  bool running() const { return process_ != nullptr; }
+  const std::string& data_dir() const { return data_dir_; }
+  std::string socket() const { return data_dir_ + "/waybill.sock"; }
+  std::string log() const;
+  const boost::json::value& ready() const { return ready_; }
+
+  // Environment of every later call (WAYBILL_SESSION, WAYBILL_HOST_KEY …).
+  void set_env(std::vector<std::string> env) { client_env_ = std::move(env); }
+
+ private:
+  bool has_unfinished_jobs() const;
+
+  TempDir temp_;
+  Options options_;
+  std::string data_dir_;
+  std::vector<std::string> client_env_;
+  std::unique_ptr<Process> process_;
+  boost::json::value ready_;
+};
+
+// A raw connection to a daemon's socket.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& socket_path);
+  bool connected() const { return connected_; }
+  void send(std::string_view bytes);
+  // The next line without its newline; nullopt at the end of the connection or after the cap.
+  std::optional<std::string> line(Seconds cap = kCap);
+  // One JSON-RPC call and its answer.
+  boost::json::value call(std::string_view method, boost::json::object params = {});
+  void close() { fd_.reset(); }
+
+ private:
+  UniqueFd fd_;
+  bool connected_ = false;
+  std::string buffer_;
+  int next_id_ = 1;
+};
+
+// Looking into answers: at(value, "job.exit.code"), with array indices as numbers. A failed
+// expectation and null when there is nothing at that place.
+boost::json::value at(const boost::json::value& value, std::string_view path);
+std::string text_at(const boost::json::value& value, std::string_view path);
+std::int64_t number_at(const boost::json::value& value, std::string_view path);
+
+std::string read_file(const std::string& path);
+unsigned mode_of(const std::string& path);
+
+}  // namespace waybill::e2e
