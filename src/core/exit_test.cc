@@ -231,7 +231,7 @@ TEST(Exit, record_parses_only_when_whole) {
   EXPECT_EQ(record->statuses, (std::vector<int>{101, 0}));
   for (const char* text :
        {"", "\n", "0 1 0", "0 1 0\n\n", "0  1\n", "0 1 \n", "x 1\n", "0 -1\n", "0 256\n", "0 1x\n",
-        " 0 1\n", "+0 1\n", "0 99999999999\n", "0 1 0\n0 1"})
+        "0 101 10", " 0 1\n", "+0 1\n", "0 99999999999\n", "0 1 0\n0 1"})
     EXPECT_FALSE(parse_stage_record(text)) << text;
   std::string many = "0";
   for (int i = 0; i < 5000; ++i) many += " 1";

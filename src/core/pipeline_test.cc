@@ -172,7 +172,10 @@ TEST(Pipeline, program_of_a_stage) {
                                                               {"", ""},
                                                               {"env", ""},
                                                               {"`which grep` x", ""},
-                                                              {"grep \"$(cat f)\"", ""},
+                                                              {"grep \"$(cat f)\"", "grep"},
+                                                              {"diff <(a) <(b)", "diff"},
+                                                              {"$(which grep) x", ""},
+                                                              {"f() { x; }", ""},
                                                               {"grep x >out 2>&1", "grep"},
                                                               {"exec grep x", "grep"},
                                                               {"\\grep x", "grep"}};
@@ -180,9 +183,10 @@ TEST(Pipeline, program_of_a_stage) {
 }
 
 TEST(Pipeline, predicates_answer_with_one) {
-  for (const char* stage : {"grep zzz /etc/hosts", "egrep a", "fgrep a", "rg a", "ag a", "diff a b",
-                            "cmp a b", "test -f x", "[ -f x ]", "expr 1 - 1", "pgrep x",
-                            "git diff --quiet", "git -C x diff --exit-code", "LC_ALL=C grep -v a"})
+  for (const char* stage :
+       {"grep zzz /etc/hosts", "egrep a", "fgrep a", "rg a", "ag a", "diff a b", "cmp a b",
+        "test -f x", "[ -f x ]", "expr 1 - 1", "pgrep x", "git diff --quiet",
+        "git -C x diff --exit-code", "diff <(a) <(b)", "LC_ALL=C grep -v a"})
     EXPECT_TRUE(is_predicate(stage)) << stage;
   for (const char* stage : {"git diff", "git push --quiet", "false", "cargo test", "xargs grep x",
                             "", "$GREP x", "./grepper x"})

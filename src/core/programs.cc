@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,12 +32,13 @@ struct Word {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// Splits one simple command into words and drops its redirections; nullopt when unsure.
+// Splits one simple command into words and drops its redirections. It stops before the first word
+// that it cannot read: what stands before that is certain all the same.
 class Splitter {
  public:
   explicit Splitter(std::string_view text) : text_(text) {}
 
-  std::optional<std::vector<Word>> split() {
+  std::vector<Word> split() {
     std::vector<Word> words;
     bool target = false;  // the next word belongs to a redirection
     while (true) {
@@ -46,12 +46,12 @@ class Splitter {
       if (at_ == text_.size()) break;
       const char c = text_[at_];
       if (c == '<' || c == '>' || (c == '&' && text_.substr(at_, 2) == "&>")) {
-        if (!skip_operator()) return std::nullopt;
+        if (!skip_operator()) break;
         target = true;
         continue;
       }
       Word word;
-      if (!read(word)) return std::nullopt;
+      if (!read(word)) break;
       const bool descriptor =
           at_ < text_.size() && (text_[at_] == '<' || text_[at_] == '>') &&
           std::all_of(
@@ -149,12 +149,11 @@ struct Program {
 
 Program program_of(std::string_view stage) {
   Program found;
-  auto words = Splitter(stage).split();
-  if (!words) return found;
+  const std::vector<Word> words = Splitter(stage).split();
   std::size_t at = 0;
-  while (at < words->size() && !(*words)[at].quoted && is_assignment((*words)[at])) ++at;
-  for (int prefixes = 0; at < words->size() && prefixes < 8; ++prefixes) {
-    const Word& word = (*words)[at];
+  while (at < words.size() && !words[at].quoted && is_assignment(words[at])) ++at;
+  for (int prefixes = 0; at < words.size() && prefixes < 8; ++prefixes) {
+    const Word& word = words[at];
     if (word.dynamic || word.text.empty()) return found;
     const std::string name = word.text.substr(word.text.rfind('/') + 1);
     const bool prefix = holds(kBarePrefixes, name) || name == "env" || name == "time" ||
@@ -162,10 +161,10 @@ Program program_of(std::string_view stage) {
     if (!prefix) {
       if (name.find_first_of("*?~{}") != std::string::npos) return found;
       found.name = name;
-      found.arguments.assign(words->begin() + static_cast<std::ptrdiff_t>(at) + 1, words->end());
+      found.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
       return found;
     }
-    if (!skip_prefix(*words, at, name)) return found;
+    if (!skip_prefix(words, at, name)) return found;
   }
   return found;
 }

@@ -114,9 +114,10 @@ Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& 
   if (session->host_key_hash != hash) {
     if (lease_holds(*session, turn_open, connections.any(caller.owner), work.now(),
                     work.settings())) {
-      return fail(ErrorCode::fenced, "Session " + caller.owner.session.str() +
-                                         " is attached by another host, whose lease is live; `waybill "
-                                         "session attach` takes it over.");
+      return fail(ErrorCode::fenced,
+                  "Session " + caller.owner.session.str() +
+                      " is attached by another host, whose lease is live; `waybill "
+                      "session attach` takes it over.");
     }
     TRY(take_over(work, *session, hash));
     TRY(work.touch(caller.owner));
@@ -139,7 +140,8 @@ Result<Host> need_host(Work& work, KeyedConnections& connections, const Caller& 
                   " is the host's to do: give its host key with --host-key or WAYBILL_HOST_KEY.");
 }
 
-Result<AttachReply> attach(Work& work, KeyedConnections& connections, const AttachRequest& request) {
+Result<AttachReply> attach(Work& work, KeyedConnections& connections,
+                           const AttachRequest& request) {
   const core::Owner& owner = request.caller.owner;
   if (core::is_user_session(owner)) {
     return fail(ErrorCode::bad_request,
@@ -174,7 +176,8 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections, const Atta
   return reply;
 }
 
-Result<void> check_lease(Work& work, const KeyedConnections& connections, const core::Owner& owner) {
+Result<void> check_lease(Work& work, const KeyedConnections& connections,
+                         const core::Owner& owner) {
   TRY(work.settle_owed(core::OwedKind::host_lease, owner_key(owner)));
   TRY_ASSIGN(store::SessionRow * session, work.find_session(owner));
   if (session == nullptr || !session->lease_live || session->host_pid) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// Who may act: host keys, leases and fences (SPEC section 5, I16). The host key is the capability; naming
-// a session is not attaching to it.
+// Who may act: host keys, leases and fences (SPEC section 5, I16). The host key is the capability;
+// naming a session is not attaching to it.
 
 #include <map>
 #include <set>
@@ -22,9 +22,9 @@ class KeyedConnections {
   std::map<ConnectionId, std::set<core::Owner>> by_connection_;
 };
 
-// Recognises the caller. A caller without a key is nobody's host, except in the session `user`, where
-// the person is. A keyed caller joins its own lease, attaches by itself when no other key's lease is
-// live, and is `fenced` otherwise.
+// Recognises the caller. A caller without a key is nobody's host, except in the session `user`,
+// where the person is. A keyed caller joins its own lease, attaches by itself when no other key's
+// lease is live, and is `fenced` otherwise.
 Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& caller);
 
 // The same for calls that only a host may make: `unauthenticated` without a key.

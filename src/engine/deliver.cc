@@ -8,13 +8,18 @@
 namespace waybill::engine {
 namespace {
 
-// Takes the row through the inbox machine. True when it moved, false when the trigger changes nothing.
+// Takes the row through the inbox machine. True when it moved, false when the trigger changes
+// nothing.
 Result<bool> move_row(store::InboxRow& row, core::InboxTrigger trigger) {
   const core::InboxStep step = core::inbox_step(row.state, trigger);
   switch (step.action) {
-    case core::InboxAction::ignore: return false;
-    case core::InboxAction::go: row.state = step.to; return true;
-    case core::InboxAction::forbid: break;
+    case core::InboxAction::ignore:
+      return false;
+    case core::InboxAction::go:
+      row.state = step.to;
+      return true;
+    case core::InboxAction::forbid:
+      break;
   }
   return fail(ErrorCode::illegal_transition,
               "Event " + row.event.str() + " is " + std::string(core::to_word(row.state)) +
@@ -74,9 +79,12 @@ Result<std::vector<store::InboxRow>> deliverable(Work& work, const core::Owner& 
     if (row.turn && row.turn != turn) return true;  // refused to any other turn
     const bool withheld = row.withheld != core::Withheld::no;
     switch (which) {
-      case Which::all: return false;
-      case Which::waking: return withheld || !row.wakes;
-      case Which::unheld: return withheld;
+      case Which::all:
+        return false;
+      case Which::waking:
+        return withheld || !row.wakes;
+      case Which::unheld:
+        return withheld;
     }
     return false;
   });
@@ -90,9 +98,8 @@ Result<std::optional<HandOver>> offer(Work& work, const OfferTarget& target,
   hand_over.delivery = DeliveryId(store::random_id("d", work.parts().clock));
   hand_over.mode = mode_of(rows);
   // Commit order, but inside one hand-over what failed comes first.
-  std::ranges::stable_sort(rows, [](const auto& a, const auto& b) {
-    return failed_event(a) && !failed_event(b);
-  });
+  std::ranges::stable_sort(
+      rows, [](const auto& a, const auto& b) { return failed_event(a) && !failed_event(b); });
   store::HandOverRow record{hand_over.delivery, target.owner, target.fence, {}, work.now()};
   for (store::InboxRow& row : rows) {
     TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::offer));
@@ -132,11 +139,13 @@ Result<std::optional<DeliveryId>> report(Work& work, const Caller& caller, const
   return std::optional<DeliveryId>(made->delivery);
 }
 
-Result<void> flushed(Work& work, const Caller& caller, const Host& host, const DeliveryId& delivery) {
+Result<void> flushed(Work& work, const Caller& caller, const Host& host,
+                     const DeliveryId& delivery) {
   TRY_ASSIGN(const std::optional<store::HandOverRow> record,
              store::find_hand_over(work.db(), delivery));
   if (!record || record->owner != caller.owner) {
-    return fail(ErrorCode::not_found, "There is no delivery " + delivery.str() + " in this session.");
+    return fail(ErrorCode::not_found,
+                "There is no delivery " + delivery.str() + " in this session.");
   }
   if (record->fence != host.fence) {
     return fail(ErrorCode::fenced, "Delivery " + delivery.str() + " was made to an earlier host.");
@@ -164,7 +173,8 @@ Result<void> acknowledge_earlier(Work& work, const core::Owner& owner, std::uint
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::live_inbox(work.db(), owner));
   for (const store::InboxRow& row : rows) {
     if (row.state != core::InboxState::accepted || row.offer_fence != fence) continue;
-    if (row.offer_path != core::OfferPath::inbox && row.offer_path != core::OfferPath::turn) continue;
+    if (row.offer_path != core::OfferPath::inbox && row.offer_path != core::OfferPath::turn)
+      continue;
     TRY(confirm_row(work, row, core::AckedAs::processed));
     TRY(work.touch(owner));
   }
@@ -199,7 +209,8 @@ Result<Named> resolve(Work& work, const Caller& caller, const Host& host, const 
              store::find_hand_over(work.db(), DeliveryId(id)));
   if (record && record->owner == caller.owner) {
     if (record->fence != host.fence) {
-      return fail(ErrorCode::fenced, "Delivery " + id + " was made to an earlier host of the session.");
+      return fail(ErrorCode::fenced,
+                  "Delivery " + id + " was made to an earlier host of the session.");
     }
     for (const EventId& event : record->events) {
       TRY_ASSIGN(const std::optional<store::InboxRow> row, store::find_event(work.db(), event));
@@ -270,7 +281,8 @@ Result<void> return_rows(Work& work, const core::Owner& owner, const std::string
 
 Result<void> return_expired(Work& work, const DeliveryId& delivery) {
   TRY(work.settle_owed(core::OwedKind::offer_expiry, delivery.str()));
-  TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_delivery(work.db(), delivery));
+  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
+             store::inbox_of_delivery(work.db(), delivery));
   for (const store::InboxRow& row : rows) {
     if (row.state != core::InboxState::offered) continue;
     TRY(return_row(work, row, "the offer expired before it was accepted"));

@@ -1,6 +1,6 @@
 #pragma once
-// Delivery: offers, acceptance, acknowledgement, and the way back to pending (SPEC section 6). All paths,
-// `inbox`, `turn begin|step|end` and an owner's read, hand rows over here.
+// Delivery: offers, acceptance, acknowledgement, and the way back to pending (SPEC section 6). All
+// paths, `inbox`, `turn begin|step|end` and an owner's read, hand rows over here.
 
 #include <optional>
 #include <string>
@@ -25,9 +25,9 @@ Result<std::optional<HandOver>> offer(Work& work, const OfferTarget& target,
 
 // Rows that may be handed over now: pending, due, not another turn's.
 enum class Which {
-  all,      // withheld ones ride along: a turn that runs anyway takes them
-  waking,   // those that may open or hold a turn
-  unheld,   // everything but withheld rows
+  all,     // withheld ones ride along: a turn that runs anyway takes them
+  waking,  // those that may open or hold a turn
+  unheld,  // everything but withheld rows
 };
 Result<std::vector<store::InboxRow>> deliverable(Work& work, const core::Owner& owner,
                                                  const std::optional<TurnId>& turn, Which which);
@@ -38,7 +38,8 @@ Result<std::optional<DeliveryId>> report(Work& work, const Caller& caller, const
                                          const std::vector<JobView>& jobs);
 
 // The client has flushed the answer that carried this delivery.
-Result<void> flushed(Work& work, const Caller& caller, const Host& host, const DeliveryId& delivery);
+Result<void> flushed(Work& work, const Caller& caller, const Host& host,
+                     const DeliveryId& delivery);
 
 // The host's next `inbox`, `turn` or `ack`: what those paths had printed counts as processed.
 Result<void> acknowledge_earlier(Work& work, const core::Owner& owner, std::uint64_t fence);

@@ -7,15 +7,17 @@
 #include "engine/access.h"
 #include "engine/deliver.h"
 #include "engine/handle.h"
+#include "engine/jobs.h"
 #include "store/check.h"
+#include "text/render.h"
+#include "text/utf8.h"
 
 namespace waybill::engine {
 namespace {
 
-using Clk = std::chrono::steady_clock;
-
-// A call that waits. It is looked at in the transaction of whatever touches its session, so that the
-// settling transaction itself makes the offer to a host that is already waiting (SPEC section 6).
+// A call that waits. It is looked at in the transaction of whatever touches its session, so that
+// the settling transaction itself makes the offer to a host that is already waiting (SPEC section
+// 6).
 struct Waiter {
   Command command;
   Done done;
@@ -33,7 +35,7 @@ struct Answer {
 
 // One thing to do inside a transaction: a new ticket, or another look at a waiter.
 struct Item {
-  const Command* command = nullptr;
+  Command* command = nullptr;
   const Done* done = nullptr;
   Waiter* waiter = nullptr;
   bool last = false;  // its time is over: answer whatever there is
@@ -68,7 +70,9 @@ class Engine::Impl {
   Result<Reply> answer_poisoned(const Command& command);
   void drop_waiters_of(ConnectionId connection);
   bool reachable(const core::Owner& owner) const;
-  Context context() { return {connections_, poisoned_owners_, [this](const auto& owner) { return reachable(owner); }}; }
+  Context context() {
+    return {connections_, poisoned_owners_, [this](const auto& owner) { return reachable(owner); }};
+  }
 
   Parts parts_;
   Sequences sequences_;
@@ -110,7 +114,7 @@ Result<void> Engine::Impl::open() {
 
 void Engine::Impl::run_batch(std::vector<Ticket> batch) {
   std::vector<Item> items;
-  for (const Ticket& ticket : batch) {
+  for (Ticket& ticket : batch) {
     if (const auto* closed = std::get_if<ConnectionClosed>(&ticket.command)) {
       drop_waiters_of(closed->connection);
     }
@@ -125,7 +129,8 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
   if (transact(items, why) == Outcome::voided) run_singly(items);
 }
 
-// A batch that became void: each command alone, so that one that cannot be done takes no other with it.
+// A batch that became void: each command alone, so that one that cannot be done takes no other with
+// it.
 void Engine::Impl::run_singly(const std::vector<Item>& items) {
   for (const Item& item : items) {
     if (!poisoned_.empty()) {
@@ -150,9 +155,10 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     why = error;
     return Outcome::voided;
   };
-  const Error lost{ErrorCode::store_full,
-                   "The store could not take the change; nothing of it was done. Free some space on the "
-                   "disk that holds the store, then try again."};
+  const Error lost{
+      ErrorCode::store_full,
+      "The store could not take the change; nothing of it was done. Free some space on the "
+      "disk that holds the store, then try again."};
   if (auto begun = parts_.database.begin(); !begun) return give_up(begun.error());
   if (timers_due_ && !run_timers(work)) return give_up(lost);
   for (const Item& item : items) {
@@ -201,10 +207,10 @@ bool Engine::Impl::run_item(Work& work, const Item& item, std::vector<Answer>& a
 
 // Offers made to one waiter touch the session again; that is looked at too, until nothing moves.
 bool Engine::Impl::look_at_waiters(Work& work, std::vector<Answer>& answers) {
-  std::set<core::Owner> seen;
   for (;;) {
-    const std::set<core::Owner> touched = work.take_touched();
+    std::set<core::Owner> touched = work.take_touched();
     if (touched.empty()) return true;
+    touched.insert(core::Owner{});  // who waits on the whole node
     for (const core::Owner& owner : touched) {
       const auto found = waiters_.find(owner);
       if (found == waiters_.end()) continue;
@@ -259,7 +265,8 @@ void Engine::Impl::park(const Item& item) {
 
 // After the commit: answers first, then what others are waiting for, then effects (SPEC section 6).
 void Engine::Impl::finish(Work& work, std::vector<Answer>& answers) {
-  for (auto& [owner, list] : waiters_) std::erase_if(list, [](const Waiter& w) { return w.answered; });
+  for (auto& [owner, list] : waiters_)
+    std::erase_if(list, [](const Waiter& w) { return w.answered; });
   std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
   for (Answer& answer : answers) answer.done(std::move(answer.result));
   perform(work.after());
@@ -337,7 +344,8 @@ std::optional<Millis> Engine::Impl::next_due() const {
 void Engine::Impl::close() {
   for (auto& [owner, list] : waiters_) {
     for (Waiter& waiter : list) {
-      waiter.done(fail(ErrorCode::unavailable, "The daemon is ending; ask again, it will be started."));
+      waiter.done(
+          fail(ErrorCode::unavailable, "The daemon is ending; ask again, it will be started."));
     }
   }
   waiters_.clear();
@@ -353,7 +361,8 @@ Result<Reply> Engine::Impl::answer_poisoned(const Command& command) {
   Work work(parts_, sequences_, poisoned_owners_);
   Context shared = context();
   if (auto read = read_only(work, shared, command)) {
-    if (auto* status = *read ? std::get_if<StatusReply>(&**read) : nullptr) status->poisoned = poisoned_;
+    if (auto* status = *read ? std::get_if<StatusReply>(&**read) : nullptr)
+      status->poisoned = poisoned_;
     return std::move(*read);
   }
   return fail(ErrorCode::unavailable, poisoned_);
@@ -372,6 +381,13 @@ bool Engine::Impl::reachable(const core::Owner& owner) const {
   return std::ranges::any_of(found->second, [](const Waiter& waiter) {
     return std::holds_alternative<InboxRequest>(waiter.command);
   });
+}
+
+void prepare(core::JobFacts& facts, const Settings& settings) {
+  const std::string rendered = text::render(facts.tail);
+  const auto most = static_cast<std::size_t>(settings.notice_tail_bytes);
+  const std::size_t from = rendered.size() > most ? rendered.size() - most : 0;
+  facts.tail = rendered.substr(text::boundary_after(rendered, from));
 }
 
 Engine::Engine(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}

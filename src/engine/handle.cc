@@ -19,9 +19,9 @@ const std::optional<Reply> kNotYet;
 
 Result<void> check_timeout(const Settings& settings, Millis timeout) {
   if (timeout > Millis(0) && timeout <= settings.wait_timeout_max) return {};
-  return fail(ErrorCode::bad_request,
-              "timeout must be more than 0 and at most " +
-                  std::to_string(settings.wait_timeout_max.count() / 1000) + " s.");
+  return fail(ErrorCode::bad_request, "timeout must be more than 0 and at most " +
+                                          std::to_string(settings.wait_timeout_max.count() / 1000) +
+                                          " s.");
 }
 
 class Handler {
@@ -50,17 +50,16 @@ class Handler {
     return jobs_when(request.caller, host, request.jobs, request.any);
   }
 
-  Outcome operator()(const StopRequest& request) {
+  Outcome operator()(StopRequest& request) {
     if (look_.first && request.wait) TRY(check_timeout(work_.settings(), request.timeout));
     TRY_ASSIGN(const Host host, recognise(work_, context_.connections, request.caller));
-    TRY_ASSIGN(const std::vector<JobId> ids, stop_targets(request));
-    if (look_.first) TRY(stop_jobs(request, ids));
-    if (request.wait && !request.all) return jobs_when(request.caller, host, ids, false);
-    if (request.wait) {
-      // With --all the list is what is live now; it is done when nothing is.
-      if (!ids.empty() && !look_.last && !all_terminal(ids)) return kNotYet;
+    if (look_.first) {
+      TRY_ASSIGN(request.jobs, stop_targets(request));
+      request.all = false;
+      TRY(stop_jobs(request, request.jobs));
     }
-    return jobs_now(request.caller, host, ids, false);
+    if (request.wait) return jobs_when(request.caller, host, request.jobs, false);
+    return jobs_now(request.caller, host, request.jobs, false);
   }
 
   Outcome operator()(const AttachRequest& request) {
@@ -95,7 +94,8 @@ class Handler {
   Outcome operator()(const InboxRequest& request) {
     if (look_.first && request.timeout) TRY(check_timeout(work_.settings(), *request.timeout));
     const core::Owner& owner = request.caller.owner;
-    TRY_ASSIGN(const Host host, need_host(work_, context_.connections, request.caller, "The inbox"));
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "The inbox"));
     if (look_.first) TRY(acknowledge_earlier(work_, owner, host.fence));
     TRY_ASSIGN(std::vector<store::InboxRow> rows, inbox_rows(request));
     InboxReply answer;
@@ -108,7 +108,8 @@ class Handler {
   }
 
   Outcome operator()(const FlushedRequest& request) {
-    TRY_ASSIGN(const Host host, need_host(work_, context_.connections, request.caller, "A delivery"));
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "A delivery"));
     TRY(flushed(work_, request.caller, host, request.delivery));
     return reply(std::monostate{});
   }
@@ -189,14 +190,8 @@ class Handler {
     return jobs;
   }
 
-  bool all_terminal(const std::vector<JobId>& ids) {
-    return std::ranges::all_of(ids, [&](const JobId& id) {
-      const auto job = store::find_job(work_.db(), id);
-      return job && *job && core::is_terminal((*job)->status);
-    });
-  }
-
-  Outcome jobs_when(const Caller& caller, const Host& host, const std::vector<JobId>& ids, bool any) {
+  Outcome jobs_when(const Caller& caller, const Host& host, const std::vector<JobId>& ids,
+                    bool any) {
     std::size_t done = 0;
     for (const JobId& id : ids) {
       TRY_ASSIGN(const store::JobRow job, store::need_job(work_.db(), caller.owner, id));
@@ -241,8 +236,8 @@ class Handler {
     return request.follow ? core::OfferPath::follow : core::OfferPath::inbox;
   }
 
-  // An idle session is woken only by rows that may wake it; an explicit look, a person, and a turn that
-  // runs anyway take everything that is theirs.
+  // An idle session is woken only by rows that may wake it; an explicit look, a person, and a turn
+  // that runs anyway take everything that is theirs.
   Result<std::vector<store::InboxRow>> inbox_rows(const InboxRequest& request) {
     const core::Owner& owner = request.caller.owner;
     TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(work_.db(), owner));
@@ -251,7 +246,8 @@ class Handler {
     TRY_ASSIGN(std::vector<store::InboxRow> rows, deliverable(work_, owner, {}, Which::unheld));
     const bool looks = look_.first && !request.follow;
     if (looks || core::is_user_session(owner)) return rows;
-    if (std::ranges::none_of(rows, [](const store::InboxRow& row) { return row.wakes; })) rows.clear();
+    if (std::ranges::none_of(rows, [](const store::InboxRow& row) { return row.wakes; }))
+      rows.clear();
     return rows;
   }
 
@@ -281,9 +277,11 @@ bool changes(const Command& command) {
 
 }  // namespace
 
-std::optional<core::Owner> owner_of(const Command& command) { return std::visit(OwnerOf{}, command); }
+std::optional<core::Owner> owner_of(const Command& command) {
+  return std::visit(OwnerOf{}, command);
+}
 
-Outcome handle(Work& work, Context& context, const Command& command, Look look) {
+Outcome handle(Work& work, Context& context, Command& command, Look look) {
   const std::optional<core::Owner> owner = owner_of(command);
   if (owner && changes(command)) {
     const auto poisoned = context.poisoned.find(*owner);
@@ -300,7 +298,8 @@ Outcome handle(Work& work, Context& context, const Command& command, Look look) 
 std::optional<Result<Reply>> read_only(Work& work, Context& context, const Command& command) {
   if (const auto* show = std::get_if<ShowRequest>(&command)) {
     const auto read = [&]() -> Result<Reply> {
-      TRY_ASSIGN(const store::JobRow job, store::need_job(work.db(), show->caller.owner, show->job));
+      TRY_ASSIGN(const store::JobRow job,
+                 store::need_job(work.db(), show->caller.owner, show->job));
       JobReply answer;
       TRY_ASSIGN(answer.job, view_job(work.db(), job, Detail::full));
       return Reply(std::move(answer));
@@ -308,7 +307,8 @@ std::optional<Result<Reply>> read_only(Work& work, Context& context, const Comma
     return read();
   }
   if (!std::holds_alternative<StatusRequest>(command)) return std::nullopt;
-  auto answered = handle(work, context, command, {});
+  Command status = command;
+  auto answered = handle(work, context, status, {});
   if (!answered) return Result<Reply>(fail(answered.error()));
   return Result<Reply>(std::move(**answered));
 }
@@ -335,14 +335,18 @@ Waits waits_of(const Command& command) {
 
 Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
   switch (owed.kind) {
-    case core::OwedKind::offer_expiry: return return_expired(work, DeliveryId(owed.key));
-    case core::OwedKind::host_lease: return check_lease(work, context.connections, owed.owner);
-    case core::OwedKind::stop_stuck: return stop_stuck(work, JobId(owed.key));
+    case core::OwedKind::offer_expiry:
+      return return_expired(work, DeliveryId(owed.key));
+    case core::OwedKind::host_lease:
+      return check_lease(work, context.connections, owed.owner);
+    case core::OwedKind::stop_stuck:
+      return stop_stuck(work, JobId(owed.key));
     case core::OwedKind::turn_abandon: {
       const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
       return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");
     }
-    case core::OwedKind::supervise: break;  // waits for facts, not for time
+    case core::OwedKind::supervise:
+      break;  // waits for facts, not for time
   }
   return {};
 }

@@ -19,12 +19,13 @@ struct Context {
 };
 
 struct Look {
-  bool first = true;   // the call itself, not another look at a call that waits
-  bool last = false;   // its time is over
+  bool first = true;  // the call itself, not another look at a call that waits
+  bool last = false;  // its time is over
 };
 
-// nullopt: not yet, and the command is one that waits.
-Result<std::optional<Reply>> handle(Work& work, Context& context, const Command& command, Look look);
+// nullopt: not yet, and the command is one that waits. A first look may make the command definite
+// ("all" becomes the jobs that are live now), so that later looks speak of the same.
+Result<std::optional<Reply>> handle(Work& work, Context& context, Command& command, Look look);
 
 // The answer to a command that changes nothing, or nullopt for one that would.
 std::optional<Result<Reply>> read_only(Work& work, Context& context, const Command& command);

@@ -28,7 +28,8 @@ Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order);
 // A stop has not been confirmed for too long: said once.
 Result<void> stop_stuck(Work& work, const JobId& job);
 
-// What a supervisor needs for this job now: the launch, if it may still be launched, and the stop wish.
+// What a supervisor needs for this job now: the launch, if it may still be launched, and the stop
+// wish.
 Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRow& job);
 
 // Sealed contents of a launch row, NUL-separated.

@@ -69,7 +69,8 @@ std::string command_text(const RunRequest& request) {
   return text;
 }
 
-// What makes two launches the same command: not the environment, which a shell changes all the time.
+// What makes two launches the same command: not the environment, which a shell changes all the
+// time.
 std::string fingerprint(Work& work, const RunRequest& request) {
   std::string text;
   put_field(text, request.caller.owner.tenant.str());
@@ -93,16 +94,18 @@ Result<void> check_delivery_path(Work& work, const RunRequest& request,
     TRY_ASSIGN(const std::optional<store::TurnRow> turn,
                store::find_open_turn(work.db(), request.caller.owner));
     if (!turn || turn->id != *request.turn || turn->stopped) {
-      return fail(ErrorCode::no_delivery_path,
-                  "Turn " + request.turn->str() +
-                      " is not open, so it could not hear of the end; begin it or use --owner session.");
+      return fail(
+          ErrorCode::no_delivery_path,
+          "Turn " + request.turn->str() +
+              " is not open, so it could not hear of the end; begin it or use --owner session.");
     }
     return {};
   }
   if (session.one_shot) {
-    return fail(ErrorCode::no_delivery_path,
-                "This session's host said that it will not return (--one-shot), so the job's end would "
-                "be heard by nobody; use --owner turn.");
+    return fail(
+        ErrorCode::no_delivery_path,
+        "This session's host said that it will not return (--one-shot), so the job's end would "
+        "be heard by nobody; use --owner turn.");
   }
   return {};
 }
@@ -110,9 +113,10 @@ Result<void> check_delivery_path(Work& work, const RunRequest& request,
 Result<void> check_limits(Work& work, const core::Owner& owner, const store::SessionRow& session) {
   const Settings& settings = work.settings();
   if (session.queued >= settings.queued_per_session) {
-    return fail(ErrorCode::limit_reached, "The session has " + std::to_string(session.queued) +
-                                              " queued jobs, the most it may have; wait for some to "
-                                              "end or stop some.");
+    return fail(ErrorCode::limit_reached,
+                "The session has " + std::to_string(session.queued) +
+                    " queued jobs, the most it may have; wait for some to "
+                    "end or stop some.");
   }
   if (core::is_user_session(owner)) return {};
   TRY_ASSIGN(const std::uint64_t undelivered, store::count_live_inbox(work.db(), owner));
@@ -124,8 +128,8 @@ Result<void> check_limits(Work& work, const core::Owner& owner, const store::Ses
   return {};
 }
 
-// Never promises more than this host can do: a job of the turn is heard by the turn, which cannot close
-// before; a job of the session wakes only a host that is waiting right now.
+// Never promises more than this host can do: a job of the turn is heard by the turn, which cannot
+// close before; a job of the session wakes only a host that is waiting right now.
 core::DeliveryPath path_of(const RunRequest& request, bool reachable) {
   if (request.owner == core::OwnerKind::turn) return core::DeliveryPath::this_turn;
   if (reachable && !core::is_user_session(request.caller.owner)) return core::DeliveryPath::wake;
@@ -142,7 +146,7 @@ store::JobRow new_job(Work& work, const RunRequest& request, std::string print) 
   job.scope.generation = work.parts().channel.generation();
   job.owner = request.owner;
   job.label = request.label;
-  job.command_preview = text::command_preview(
+  job.command_preview = text::preview(
       command_text(request), static_cast<std::size_t>(work.settings().command_preview_chars));
   job.cwd = request.cwd;
   job.fingerprint = std::move(print);
@@ -150,7 +154,8 @@ store::JobRow new_job(Work& work, const RunRequest& request, std::string print) 
   return job;
 }
 
-// The job's environment: the caller's, without the host's capability, with the job's own names on top.
+// The job's environment: the caller's, without the host's capability, with the job's own names on
+// top.
 std::vector<std::string> job_environment(const RunRequest& request, const JobId& job) {
   const auto named = [](const std::string& entry, std::string_view name) {
     return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
@@ -233,7 +238,8 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
     TRY(store::insert_key(work.db(), owner, *request.key, {job.id, print}, work.now()));
   }
   // Straight to a slot when nobody is waiting for one; otherwise in its turn.
-  const bool slot = session->queued == 1 && session->running < work.settings().running_per_session &&
+  const bool slot = session->queued == 1 &&
+                    session->running < work.settings().running_per_session &&
                     work.sequences().running < work.settings().running_per_node;
   if (slot) TRY(claim(work, job));
   TRY_ASSIGN(reply.job, view_job(work.db(), job, Detail::full));

@@ -22,24 +22,29 @@ bool is_ending(const core::JobFacts& facts, bool stop_wished) {
   switch (facts.supervision) {
     case core::Supervision::finished:
     case core::Supervision::lost:
-    case core::Supervision::generation_gone: return true;
-    case core::Supervision::not_launched: return stop_wished || launch_failed(facts);
+    case core::Supervision::generation_gone:
+      return true;
+    case core::Supervision::not_launched:
+      return stop_wished || launch_failed(facts);
     case core::Supervision::launching:
     case core::Supervision::running:
     case core::Supervision::draining:
-    case core::Supervision::orphaned: return false;
+    case core::Supervision::orphaned:
+      return false;
   }
   return false;
 }
 
-// Null for a job that was stopped before anything was started: there is nothing that could have ended.
+// Null for a job that was stopped before anything was started: there is nothing that could have
+// ended.
 std::optional<core::Exit> exit_of(const core::JobFacts& facts) {
   if (facts.exit) return *facts.exit;
   if (launch_failed(facts)) {
     return core::Exit::not_started("launch", facts.launch_errno, facts.launch_error);
   }
   switch (facts.supervision) {
-    case core::Supervision::not_launched: return std::nullopt;
+    case core::Supervision::not_launched:
+      return std::nullopt;
     case core::Supervision::generation_gone:
       return core::Exit::unknown("the machine it ran on was restarted or replaced");
     case core::Supervision::lost:
@@ -50,7 +55,8 @@ std::optional<core::Exit> exit_of(const core::JobFacts& facts) {
     case core::Supervision::launching:
     case core::Supervision::running:
     case core::Supervision::draining:
-    case core::Supervision::orphaned: break;
+    case core::Supervision::orphaned:
+      break;
   }
   return core::Exit::unknown("the end was not observed");
 }
@@ -61,10 +67,13 @@ core::Cause cause_of(const core::JobFacts& facts, const core::Exit& exit) {
   if (exit.kind == core::ExitKind::not_started) return core::Cause::not_started;
   if (facts.oom) return core::Cause::out_of_memory;
   switch (facts.ended_by) {
-    case core::EndedBy::deadline: return core::Cause::deadline;
-    case core::EndedBy::output_cap: return core::Cause::output_cap;
+    case core::EndedBy::deadline:
+      return core::Cause::deadline;
+    case core::EndedBy::output_cap:
+      return core::Cause::output_cap;
     case core::EndedBy::itself:
-    case core::EndedBy::stop: break;
+    case core::EndedBy::stop:
+      break;
   }
   if (exit.kind == core::ExitKind::unknown) return core::Cause::supervisor_lost;
   return exit.kind == core::ExitKind::signaled ? core::Cause::signal : core::Cause::exit;
@@ -98,7 +107,8 @@ std::optional<core::Proof> proof_of(const core::JobFacts& facts) {
   return facts.proof;
 }
 
-Ending judge_facts(const core::JobFacts& facts, const store::JobRow& job, const Launched& launched) {
+Ending judge_facts(const core::JobFacts& facts, const store::JobRow& job,
+                   const Launched& launched) {
   Ending ending;
   store::EndingRow& row = ending.row;
   row.exit = exit_of(facts);
@@ -142,9 +152,12 @@ bool wakes(const store::JobRow& job, core::ReceiptName receipt) {
   if (job.stop && job.stop->by_owner) return false;
   if (receipt == core::ReceiptName::cancelled) return false;
   switch (job.wake) {
-    case core::WakePolicy::always: return true;
-    case core::WakePolicy::on_failure: return receipt != core::ReceiptName::completed;
-    case core::WakePolicy::never: return false;
+    case core::WakePolicy::always:
+      return true;
+    case core::WakePolicy::on_failure:
+      return receipt != core::ReceiptName::completed;
+    case core::WakePolicy::never:
+      return false;
   }
   return true;
 }
@@ -178,8 +191,8 @@ Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
   TRY_ASSIGN(const Launched how, launched(work, job));
   const Ending ending = judge_facts(facts, job, how);
   const core::JobStep step = core::job_step(job.status, ending.trigger);
-  TRY(work.apply(job, {ending.trigger, ending.row.cause, ending.row.actor, ending.row.reason,
-                       ending.row}));
+  TRY(work.apply(
+      job, {ending.trigger, ending.row.cause, ending.row.actor, ending.row.reason, ending.row}));
   TRY(work.settle_owed(core::OwedKind::stop_stuck, job.id.str()));
   TRY(note_leftovers(work, job, facts));
   const bool by_owner = job.stop && job.stop->by_owner;
@@ -242,8 +255,8 @@ Result<void> stop_stuck(Work& work, const JobId& id) {
   }
   TRY(work.note(*job, core::ReceiptName::stop_stuck, job->stop->cause, "daemon",
                 who.empty() ? "the stop is not confirmed" : "still there: " + who));
-  return publish(work, *job, core::ReceiptName::stop_stuck, core::EventType::job_stop_stuck, true, {},
-                 store::encode_notes(job->survivors));
+  return publish(work, *job, core::ReceiptName::stop_stuck, core::EventType::job_stop_stuck, true,
+                 {}, store::encode_notes(job->survivors));
 }
 
 }  // namespace waybill::engine

@@ -28,14 +28,15 @@ Result<void> release_events(Work& work, const store::TurnRow& turn) {
     TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), row.job));
     if (!job) continue;
     TRY(work.note(*job, core::ReceiptName::released, std::nullopt, "daemon",
-                  "turn " + turn.id.str() + " closed before its event was acknowledged; it is the "
-                  "session's now"));
+                  "turn " + turn.id.str() +
+                      " closed before its event was acknowledged; it is the "
+                      "session's now"));
   }
   return {};
 }
 
-// Whether closing tells that the host has worked through what the turn took. A turn that is abandoned, or
-// whose host is gone, tells nothing.
+// Whether closing tells that the host has worked through what the turn took. A turn that is
+// abandoned, or whose host is gone, tells nothing.
 enum class Taken { processed, unknown };
 
 Result<void> close_turn(Work& work, store::TurnRow& turn, Taken taken) {
@@ -57,8 +58,7 @@ Result<void> set_state(Work& work, store::TurnRow& turn, core::TurnState state) 
   return work.touch(turn.owner);
 }
 
-Result<TurnReply> answer(Work& work, const store::TurnRow& turn,
-                         std::optional<HandOver> messages) {
+Result<TurnReply> answer(Work& work, const store::TurnRow& turn, std::optional<HandOver> messages) {
   TurnReply reply;
   reply.turn = view_turn(turn);
   reply.messages = std::move(messages);
@@ -75,15 +75,15 @@ Result<TurnReply> answer(Work& work, const store::TurnRow& turn,
 
 Result<std::optional<HandOver>> hand_over(Work& work, const Caller& caller, const Host& host,
                                           const store::TurnRow& turn, Which which) {
-  TRY_ASSIGN(std::vector<store::InboxRow> rows,
-             deliverable(work, turn.owner, turn.id, which));
-  const OfferTarget target{turn.owner, host.fence, caller.connection, core::OfferPath::turn, turn.id};
+  TRY_ASSIGN(std::vector<store::InboxRow> rows, deliverable(work, turn.owner, turn.id, which));
+  const OfferTarget target{turn.owner, host.fence, caller.connection, core::OfferPath::turn,
+                           turn.id};
   return offer(work, target, std::move(rows));
 }
 
 Error other_turn(const TurnId& open) {
-  return Error{ErrorCode::conflict, "Turn " + open.str() +
-                                        " is open in this session; end, stop or abandon it first."};
+  return Error{ErrorCode::conflict,
+               "Turn " + open.str() + " is open in this session; end, stop or abandon it first."};
 }
 
 // The turn the caller names, open or held, under the caller's fence.
@@ -140,7 +140,8 @@ Result<TurnReply> step(Work& work, const TurnRequest& request, const Host& host)
   return answer(work, turn, std::move(messages));
 }
 
-// One transaction decides: hand over, hold, or close. There is no check outside it (SPEC section 7).
+// One transaction decides: hand over, hold, or close. There is no check outside it (SPEC section
+// 7).
 Result<std::optional<TurnReply>> end(Work& work, const TurnRequest& request, const Host& host,
                                      bool last) {
   TRY_ASSIGN(store::TurnRow turn, need_turn(work, request, host));
@@ -242,12 +243,18 @@ Result<std::optional<TurnReply>> turn(Work& work, KeyedConnections& connections,
   // A wait that is looked at again is the same call: what it hands over must not confirm itself.
   if (first) TRY(acknowledge_earlier(work, request.caller.owner, host.fence));
   switch (request.verb) {
-    case core::TurnVerb::begin: return begin(work, request, host).map(some);
-    case core::TurnVerb::step: return step(work, request, host).map(some);
-    case core::TurnVerb::end: return end(work, request, host, last);
-    case core::TurnVerb::stop: return stop_turn(work, request, host, last);
-    case core::TurnVerb::resume: return resume(work, request, host).map(some);
-    case core::TurnVerb::abandon: return abandon(work, request).map(some);
+    case core::TurnVerb::begin:
+      return begin(work, request, host).map(some);
+    case core::TurnVerb::step:
+      return step(work, request, host).map(some);
+    case core::TurnVerb::end:
+      return end(work, request, host, last);
+    case core::TurnVerb::stop:
+      return stop_turn(work, request, host, last);
+    case core::TurnVerb::resume:
+      return resume(work, request, host).map(some);
+    case core::TurnVerb::abandon:
+      return abandon(work, request).map(some);
   }
   return fail(ErrorCode::bad_request, "There is no such turn command.");
 }

@@ -1,14 +1,14 @@
 #pragma once
-// Turns: at most one open per session; a turn cannot close while a job of its own is unsettled, and hands
-// over what would wake its host before it closes (SPEC section 5).
+// Turns: at most one open per session; a turn cannot close while a job of its own is unsettled, and
+// hands over what would wake its host before it closes (SPEC section 5).
 
 #include "engine/access.h"
 #include "engine/work.h"
 
 namespace waybill::engine {
 
-// One turn verb, in one transaction. `last`: answer now, whatever is still waited for. nullopt: not yet
-// (only with request.wait).
+// One turn verb, in one transaction. `last`: answer now, whatever is still waited for. nullopt: not
+// yet (only with request.wait).
 Result<std::optional<TurnReply>> turn(Work& work, KeyedConnections& connections,
                                       const TurnRequest& request, bool first, bool last);
 

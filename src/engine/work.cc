@@ -130,8 +130,8 @@ Result<void> Work::apply(store::JobRow& job, const Change& change) {
   return touch(job.scope.owner);
 }
 
-Result<void> Work::note(store::JobRow& job, core::ReceiptName name, std::optional<core::Cause> cause,
-                        std::string actor, std::string reason) {
+Result<void> Work::note(store::JobRow& job, core::ReceiptName name,
+                        std::optional<core::Cause> cause, std::string actor, std::string reason) {
   core::Receipt receipt = receipt_of(job, name, job.status);
   if (core::is_terminal(job.status)) {
     // The row is closed; the newest number is asked of the receipts themselves.

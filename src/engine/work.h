@@ -1,6 +1,7 @@
 #pragma once
-// Work: what one batch of commands shares inside its transaction, and what must happen after the commit.
-// Every command runs between mark() and flush(); a command that fails is undone with restore().
+// Work: what one batch of commands shares inside its transaction, and what must happen after the
+// commit. Every command runs between mark() and flush(); a command that fails is undone with
+// restore().
 
 #include <map>
 #include <optional>

@@ -101,7 +101,7 @@ int OutputFile::resume(int dir, OutputLimits limits) {
   if (n > 0) parse_gaps({text, static_cast<std::size_t>(n)}, gaps_, gap_count_);
   bytes_ = static_cast<std::uint64_t>(info.st_size);
   if (gap_count_ > 0 && gaps_[gap_count_ - 1].to > bytes_) bytes_ = gaps_[gap_count_ - 1].to;
-  streaming_ = bytes_ == 0;
+  streaming_ = false;
   return 0;
 }
 

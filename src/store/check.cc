@@ -48,7 +48,8 @@ Result<std::vector<BadRow>> check_live_rows(Database& db) {
   for (const Live& live : events) remember(bad, live.owner, find_event(db, EventId(live.id)));
   TRY_ASSIGN(const std::vector<Live> turns,
              live_ids(db, "SELECT tenant, session, turn FROM turn WHERE state <> 'closed'"));
-  for (const Live& live : turns) remember(bad, live.owner, find_turn(db, live.owner, TurnId(live.id)));
+  for (const Live& live : turns)
+    remember(bad, live.owner, find_turn(db, live.owner, TurnId(live.id)));
   return bad;
 }
 

@@ -321,15 +321,16 @@ Result<std::vector<JobRow>> live_jobs_of_turn(Database& db, const core::Owner& o
 }
 
 Result<std::optional<JobId>> find_twin(Database& db, const std::string& fingerprint) {
-  static const std::string sql =
-      "SELECT job FROM job WHERE fingerprint = $1 AND " + std::string(kLive) + " ORDER BY seq LIMIT 1";
+  static const std::string sql = "SELECT job FROM job WHERE fingerprint = $1 AND " +
+                                 std::string(kLive) + " ORDER BY seq LIMIT 1";
   return db.first<JobId>(sql, {fingerprint},
                          [](const Row& row) -> Result<JobId> { return JobId(row.string(0)); });
 }
 
 Result<std::uint64_t> queue_position(Database& db, const JobRow& job) {
-  static const std::string sql = "SELECT count(*) FROM job WHERE tenant = $1 AND session = $2 AND " +
-                                 std::string(kLive) + " AND status = 'queued' AND seq <= $3";
+  static const std::string sql =
+      "SELECT count(*) FROM job WHERE tenant = $1 AND session = $2 AND " + std::string(kLive) +
+      " AND status = 'queued' AND seq <= $3";
   TRY_ASSIGN(const std::int64_t before,
              db.integer(sql, {job.scope.owner.tenant, job.scope.owner.session, job.seq}));
   return static_cast<std::uint64_t>(before);
@@ -339,7 +340,9 @@ Result<std::vector<QueueHead>> queue_heads(Database& db, std::uint64_t session_c
   static const std::string sql =
       "SELECT j.tenant, j.session, j.job FROM job j JOIN ("
       "  SELECT (SELECT min(q.seq) FROM job q WHERE q.tenant = s.tenant AND q.session = s.session"
-      "          AND q." + std::string(kLive) + " AND q.status = 'queued') AS head"
+      "          AND q." +
+      std::string(kLive) +
+      " AND q.status = 'queued') AS head"
       "  FROM session s WHERE s.queued > 0 AND s.running < $1) heads ON j.seq = heads.head "
       "ORDER BY j.seq";
   std::vector<QueueHead> heads;
@@ -351,18 +354,17 @@ Result<std::vector<QueueHead>> queue_heads(Database& db, std::uint64_t session_c
 }
 
 Result<std::uint64_t> count_running(Database& db) {
-  TRY_ASSIGN(const std::int64_t count,
-             db.integer("SELECT count(*) FROM job WHERE " + std::string(kLive) +
-                            " AND status = 'running'",
-                        {}));
+  TRY_ASSIGN(
+      const std::int64_t count,
+      db.integer("SELECT count(*) FROM job WHERE " + std::string(kLive) + " AND status = 'running'",
+                 {}));
   return static_cast<std::uint64_t>(count);
 }
 
 Result<std::uint64_t> count_queued(Database& db) {
-  TRY_ASSIGN(const std::int64_t count,
-             db.integer("SELECT count(*) FROM job WHERE " + std::string(kLive) +
-                            " AND status = 'queued'",
-                        {}));
+  TRY_ASSIGN(const std::int64_t count, db.integer("SELECT count(*) FROM job WHERE " +
+                                                      std::string(kLive) + " AND status = 'queued'",
+                                                  {}));
   return static_cast<std::uint64_t>(count);
 }
 

@@ -123,8 +123,8 @@ Result<std::vector<JobRow>> live_jobs_of_turn(Database& db, const core::Owner& o
 Result<std::optional<JobId>> find_twin(Database& db, const std::string& fingerprint);
 Result<std::uint64_t> queue_position(Database& db, const JobRow& job);
 
-// The head of the queue of every session that runs less than the cap, oldest first. The cost is the number
-// of sessions with a queue, not the length of the queues.
+// The head of the queue of every session that runs less than the cap, oldest first. The cost is the
+// number of sessions with a queue, not the length of the queues.
 struct QueueHead {
   core::Owner owner;
   JobId job;

@@ -35,6 +35,8 @@ struct LaunchOrder {
   Millis leftover_grace{1000};
   Millis drain_grace{500};
   Millis drain_max{2000};
+  unsigned umask = 022;
+  std::string crash_point;  // tests only, see shim/crash_points.h; ignored by an ordinary daemon
 };
 
 struct StopWish {

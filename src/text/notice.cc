@@ -183,9 +183,11 @@ class Composer {
  public:
   Composer(const Notice& notice, const NoticeLimits& limits)
       : notice_(notice), tail_max_(limits.tail_max) {
-    for (const NoticeEvent& event : notice.events) events_.push_back({&event, {}, {}, 0});
-    std::stable_partition(events_.begin(), events_.end(),
-                          [](const Entry& entry) { return entry.event->type == "job.failed"; });
+    for (const bool failed : {true, false}) {
+      for (const NoticeEvent& event : notice.events) {
+        if ((event.type == "job.failed") == failed) events_.push_back({&event, {}, {}, 0});
+      }
+    }
     const std::size_t frame = opening().size() + kIntroduction.size() + kEnd.size();
     const std::size_t max = std::max(limits.hand_over_max, kHandOverLeast);
     room_ = max > frame ? max - frame : 0;
@@ -261,18 +263,16 @@ class Composer {
   // The room that is left goes to ends of outputs in equal parts, and what one does not need to the
   // others.
   void add_tails() {
-    std::vector<Entry*> wanting;
-    for (Entry& entry : events_) {
-      if (entry.detail >= Detail::brief && !entry.event->tail.empty()) wanting.push_back(&entry);
+    std::vector<std::pair<std::size_t, std::size_t>> by_size;  // wanted bytes, index of the entry
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      const Entry& entry = events_[i];
+      if (entry.detail < Detail::brief || entry.event->tail.empty()) continue;
+      by_size.emplace_back(shown_tail(*entry.event, tail_max_).text.size(), i);
     }
-    std::vector<std::pair<std::size_t, Entry*>> by_size;
-    for (Entry* entry : wanting)
-      by_size.emplace_back(shown_tail(*entry->event, tail_max_).text.size(), entry);
-    std::stable_sort(by_size.begin(), by_size.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(by_size.begin(), by_size.end());
     std::size_t left = by_size.size();
-    for (const auto& [wanted, entry] : by_size) {
-      add_tail(*entry, room_ / left);
+    for (const auto& [wanted, index] : by_size) {
+      add_tail(events_[index], room_ / left);
       --left;
     }
   }

@@ -1,0 +1,54 @@
+#include "cli/ask.h"
+
+#include <sodium.h>
+
+#include <array>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "cli/answer.h"
+#include "cli/output.h"
+#include "edge/json.h"
+
+namespace waybill::cli {
+
+ClientOptions client_options(const Context& context) {
+  ClientOptions options;
+  options.data_dir = context.data_dir;
+  options.store = context.store;
+  options.autostart = context.autostart;
+  return options;
+}
+
+Result<json::object> ask(const Context& context, std::string_view method,
+                         const json::object& params) {
+  Client client(client_options(context));
+  TRY(client.connect());
+  return client.call(method, params);
+}
+
+Result<void> confirm(Client& client, const Context& context, const std::string& delivery) {
+  TRY(flush_stdout());
+  if (delivery.empty()) return {};
+  json::object params = caller_params(context);
+  params["delivery"] = delivery;
+  if (const auto done = client.call("delivery.flushed", params); !done) {
+    note("The daemon did not take the confirmation of " + delivery + " (" + done.error().message +
+         "); it will come again as a repeat.");
+  }
+  return {};
+}
+
+void print_json(json::object answer) {
+  answer.erase("reported");
+  print_line(edge::to_text(answer));
+}
+
+std::string fresh_id(std::string_view prefix) {
+  std::array<unsigned char, 10> random{};
+  ::randombytes_buf(random.data(), random.size());
+  const auto now = SystemClock().wall().time_since_epoch().count();
+  return make_sortable_id(prefix, static_cast<unsigned long long>(now), random.data());
+}
+
+}  // namespace waybill::cli

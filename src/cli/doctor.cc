@@ -1,0 +1,36 @@
+#include "cli/answer.h"
+#include "cli/ask.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+
+namespace waybill::cli {
+namespace {
+
+constexpr int kExitProblem = 1;
+
+Colour colour_of(std::string_view level) {
+  if (level == "ok") return Colour::green;
+  return level == "warning" ? Colour::yellow : Colour::red;
+}
+
+}  // namespace
+
+Result<int> doctor_command(const Context& context) {
+  TRY_ASSIGN(const json::object answer, ask(context, "doctor", {}));
+  if (context.json) {
+    print_json(answer);
+  } else {
+    Table table;
+    for (const json::value& item : array_of(answer, "findings")) {
+      if (!item.is_object()) continue;
+      const std::string level = text_of(item.get_object(), "level");
+      table.add({coloured(colour_of(level), level), text_of(item.get_object(), "subject"),
+                 safe_line(text_of(item.get_object(), "message"))});
+    }
+    print(table.text());
+  }
+  TRY(flush_stdout());
+  return flag_of(answer, "ok") ? 0 : kExitProblem;
+}
+
+}  // namespace waybill::cli

@@ -1,0 +1,282 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdlib>
+
+#include "cli/answer.h"
+#include "cli/ask.h"
+#include "cli/commands.h"
+#include "cli/outcome.h"
+#include "cli/output.h"
+#include "cli/quote.h"
+#include "cli/stream.h"
+#include "cli/view.h"
+#include "edge/json.h"
+
+extern char** environ;
+
+namespace waybill::cli {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+tl::unexpected<Error> usage(std::string message) {
+  return fail(ErrorCode::bad_request, std::move(message));
+}
+
+// Sets `name` to text, or `name`_base64 when the bytes are no text.
+void set_bytes(json::object& params, std::string_view name, const std::string& bytes) {
+  const std::string key(name);
+  if (edge::is_valid_utf8(bytes)) {
+    params[key] = bytes;
+  } else {
+    params[key + "_base64"] = edge::to_base64(bytes);
+  }
+}
+
+Result<std::string> working_directory(const Parsed& parsed) {
+  const std::string asked = parsed.find("--cwd").value_or("");
+  if (!asked.empty() && asked.front() == '/') return asked;
+  std::array<char, PATH_MAX> buffer{};
+  const char* here = ::getcwd(buffer.data(), buffer.size());
+  if (here == nullptr || *here != '/') {
+    const char* was = std::getenv("PWD");
+    return fail(ErrorCode::cwd_missing, "cwd missing: " + std::string(was == nullptr ? "" : was) +
+                                            " was removed; go to a directory that exists or "
+                                            "give --cwd.");
+  }
+  return asked.empty() ? std::string(here) : std::string(here) + "/" + asked;
+}
+
+Result<std::string> resolve_shell(const std::string& asked) {
+  if (asked.find('/') != std::string::npos) {
+    std::array<char, PATH_MAX> buffer{};
+    const char* here = asked.front() == '/' ? "" : ::getcwd(buffer.data(), buffer.size());
+    if (here == nullptr) return usage("--shell " + asked + " is relative; give an absolute path.");
+    return asked.front() == '/' ? asked : std::string(here) + "/" + asked;
+  }
+  const char* path = std::getenv("PATH");
+  std::string_view rest(path == nullptr ? "/usr/bin:/bin" : path);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    const std::string candidate = std::string(rest.substr(0, end)) + "/" + asked;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (candidate.front() == '/' && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return usage("There is no shell \"" + asked + "\" in PATH; install it or give its path.");
+}
+
+// The caller's own environment, byte for byte, with --env on top and without the host key.
+Result<std::string> environment_block(const Parsed& parsed) {
+  std::vector<std::string> entries;
+  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string_view::npos) continue;  // names no variable
+    if (name_of(text) != "WAYBILL_HOST_KEY") entries.emplace_back(text);
+  }
+  for (const std::string& given : parsed.all("--env")) {
+    const std::size_t equals = given.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return usage("--env needs NAME=value, not \"" + given + "\".");
+    }
+    std::erase_if(entries, [&](const std::string& old) { return name_of(old) == name_of(given); });
+    entries.push_back(given);
+  }
+  std::string block;
+  for (const std::string& entry : entries) block += entry + '\0';
+  return block;
+}
+
+Result<void> set_command(json::object& params, const Parsed& parsed) {
+  if (parsed.has("--argv")) {
+    if (parsed.has("--shell")) return usage("--shell and --argv exclude each other.");
+    json::array words;
+    for (const std::string& word : parsed.words)
+      words.push_back(json::value(edge::to_base64(word)));
+    params["argv_base64"] = std::move(words);
+    return {};
+  }
+  set_bytes(params, "command",
+            parsed.words.size() == 1 ? parsed.words.front() : shell_join(parsed.words));
+  if (const auto shell = parsed.find("--shell")) {
+    TRY_ASSIGN(const std::string path, resolve_shell(*shell));
+    params["shell"] = path;
+  }
+  return {};
+}
+
+Result<json::object> run_params(const Context& context) {
+  const Parsed& parsed = context.parsed;
+  json::object params = caller_params(context);
+  TRY(set_command(params, parsed));
+  TRY_ASSIGN(const std::string cwd, working_directory(parsed));
+  set_bytes(params, "cwd", cwd);
+  TRY_ASSIGN(const std::string block, environment_block(parsed));
+  params["env_base64"] = edge::to_base64(block);
+  const char* turn = std::getenv("WAYBILL_TURN");
+  const std::string in_turn = parsed.find("--turn").value_or(turn == nullptr ? "" : turn);
+  if (!in_turn.empty()) params["turn"] = in_turn;
+  if (const auto label = parsed.find("--label")) params["label"] = edge::valid_utf8(*label);
+  TRY_ASSIGN(const auto deadline, duration_of(parsed, "--deadline"));
+  if (deadline) params["deadline_ms"] = deadline->count();
+  TRY_ASSIGN(const auto grace, duration_of(parsed, "--grace"));
+  if (grace) params["grace_ms"] = grace->count();
+  TRY_ASSIGN(const auto cap, size_of(parsed, "--cap"));
+  if (cap) params["cap_bytes"] = *cap;
+  if (const auto owner = parsed.find("--owner")) {
+    if (*owner != "session" && *owner != "turn") {
+      return usage("--owner is session or turn, not \"" + *owner + "\".");
+    }
+    params["owner"] = *owner;
+  }
+  params["key"] = parsed.find("--key").value_or(fresh_id("k"));
+  return params;
+}
+
+bool stdout_is_pipe() {
+  struct stat info{};
+  return ::fstat(STDOUT_FILENO, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+// Where people trip: what was typed is legal, but probably not what was meant.
+void give_hints(const Context& context) {
+  const std::vector<std::string>& words = context.parsed.words;
+  if (context.json) return;
+  static constexpr std::array<std::string_view, 8> kOperators{"|", "||", "&&", ";",
+                                                              ">", ">>", "<",  "&"};
+  const bool has_operator = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return std::find(kOperators.begin(), kOperators.end(), word) != kOperators.end();
+  });
+  if (words.size() == 1 && context.parsed.has("--argv") &&
+      words[0].find(' ') != std::string::npos) {
+    note("Hint: --argv looks for a program whose name is \"" + words[0] +
+         "\"; leave out --argv, or give its words apart.");
+  } else if (words.size() > 1 && has_operator) {
+    note(
+        "Hint: with several arguments every word is passed as it is, operators too; quote the "
+        "whole command as one argument to let the shell read it.");
+  } else if (words.size() > 1 && !context.parsed.has("--wait") && stdout_is_pipe()) {
+    note(
+        "Hint: what stands after the pipe reads this answer, not the job's output; to run the "
+        "whole pipeline in the background quote it: waybill run -- '" +
+        shell_join(words) + " | ...'");
+  }
+}
+
+std::string path_sentence(const std::string& path) {
+  if (path == "this_turn") return "Its result comes into this turn.";
+  if (path == "wake") return "Its result wakes the session.";
+  return "Its result waits for the session's next host; `waybill wait` and `show` read it now.";
+}
+
+void print_accepted(const json::object& answer) {
+  const json::object& job = object_of(answer, "job");
+  print_line(job_line(job));
+  print_line(path_sentence(text_of(answer, "delivery_path")));
+  if (const std::string twin = text_of(answer, "twin"); !twin.empty()) {
+    print_line("The same command is already running as " + twin + ".");
+  }
+  if (flag_of(answer, "replayed")) print_line("This key was used before; this is that job.");
+}
+
+// Ctrl-C as something to wait for; the mask stays for the rest of this short program.
+UniqueFd interrupt_descriptor() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+std::optional<Millis> left_of(std::optional<Millis> total, SteadyClock::time_point deadline) {
+  if (!total) return std::nullopt;
+  return std::max(Millis{1}, std::chrono::ceil<Millis>(deadline - SteadyClock::now()));
+}
+
+// Streams, waits, prints the end. `answer` is what `run` said; its job is brought up to date.
+Result<int> attend(Client& client, const Context& context, json::object answer,
+                   std::optional<Millis> total) {
+  const std::string id = text_of(object_of(answer, "job"), "id");
+  const auto deadline = SteadyClock::now() + total.value_or(Millis{0});
+  if (!context.json) {
+    Stream stream;
+    stream.job = id;
+    stream.follow = true;
+    stream.total = total;
+    TRY(stream_output(client, context, stream));
+  }
+  json::object params = caller_params(context);
+  params["jobs"] = json::array{json::value(id)};
+  Client::Waiting waiting;
+  waiting.total = left_of(total, deadline);
+  waiting.timed_out = [](const json::object& reply) { return flag_of(reply, "timed_out"); };
+  TRY_ASSIGN(const json::object reply, client.call_waiting("job.wait", params, waiting));
+  const json::array& jobs = array_of(reply, "jobs");
+  if (jobs.empty() || !jobs[0].is_object()) {
+    return fail(ErrorCode::unsupported_version, "The daemon's answer names no job.");
+  }
+  const json::object& job = jobs[0].get_object();
+  if (context.json) {
+    answer["job"] = job;
+    print_json(answer);
+  }
+  TRY(confirm(client, context, text_of(reply, "reported")));
+  if (flag_of(reply, "timed_out") && !is_finished(job)) {
+    note("Job " + id + " is still running; `waybill wait " + id + "` waits on.");
+    return kExitTimedOut;
+  }
+  const int code = exit_code_of(job);
+  if (!context.json && code != 0)
+    note("Job " + id + " " + text_of(job, "status") + ": " + ending_of(job) + ".");
+  return code;
+}
+
+}  // namespace
+
+Result<int> run_command(const Context& context) {
+  TRY_ASSIGN(const json::object params, run_params(context));
+  TRY_ASSIGN(const auto total, timeout_of(context.parsed, "--timeout"));
+  const bool wait = context.parsed.has("--wait");
+  if (total && !wait) return usage("--timeout goes with --wait; --deadline ends the job itself.");
+  give_hints(context);
+  ClientOptions options = client_options(context);
+  UniqueFd interrupt;
+  if (wait) {
+    interrupt = interrupt_descriptor();
+    options.interrupt_fd = interrupt.get();
+  }
+  Client client(options);
+  TRY(client.connect());
+  Result<json::object> answer = client.call("job.run", params);
+  if (!answer) {
+    if (client.interrupted()) return kExitInterrupted;
+    return fail(std::move(answer.error()));
+  }
+  if (!wait) {
+    if (context.json) {
+      print_json(*answer);
+    } else {
+      print_accepted(*answer);
+    }
+    TRY(flush_stdout());
+    return 0;
+  }
+  const std::string id = text_of(object_of(*answer, "job"), "id");
+  Result<int> code = attend(client, context, std::move(*answer), total);
+  if (!code && client.interrupted()) {
+    note("Job " + id + " runs on; `waybill wait " + id + "` waits for it, `waybill stop " + id +
+         "` ends it.");
+    return kExitInterrupted;
+  }
+  return code;
+}
+
+}  // namespace waybill::cli

@@ -1,0 +1,333 @@
+#include "cli/table.h"
+
+#include <algorithm>
+#include <array>
+
+namespace waybill::cli {
+namespace {
+
+constexpr std::size_t kMany = 1000;
+constexpr std::string_view kTurnJson =
+    R"({"turn","state":"open"|"held"|"closed","stopped","messages":[…],"revision","waiting_for":[…],"timed_out"})";
+constexpr std::string_view kSessionJson = R"({"session":{…}})";
+
+FlagInfo timeout_flag(std::string_view description) {
+  return {"--timeout", "D", false, description};
+}
+
+FlagInfo turn_flag() { return {"--turn", "T", false, "The turn; default $WAYBILL_TURN."}; }
+
+std::vector<FlagInfo> run_flags() {
+  return {
+      turn_flag(),
+      {"--label", "L", false, "A short name for people."},
+      {"--cwd", "D", false, "Working directory; default: the current one."},
+      {"--env", "K=V", true, "Set one variable on top of the caller's environment."},
+      {"--shell", "SHELL", false, "bash, zsh, sh or a path; default /bin/bash."},
+      {"--argv", "", false, "Execute the words as they are, without a shell."},
+      {"--deadline", "D", false, "End the job this long after its start."},
+      {"--grace", "D", false, "Between TERM and KILL; default 5s."},
+      {"--cap", "SIZE", false, "Most output kept; default 64MiB."},
+      {"--owner", "KIND", false, "session (default) or turn: whether the job outlives its turn."},
+      {"--key", "K", false, "Idempotency key; default: a fresh one."},
+      {"--wait", "", false, "Stream the output and exit with the job's own code."},
+      timeout_flag("With --wait: stop waiting after this long; the job runs on."),
+  };
+}
+
+void add_jobs(std::vector<CommandInfo>& out) {
+  out.push_back({CommandId::run, "", "run", "", 0, 0, true, run_flags(),
+                 "Accept a command job: one argument after `--` is shell text, several are "
+                 "quoted into one.",
+                 R"({"job":{…},"delivery_path":"this_turn"|"wake"|"next_attach","twin":ID|null})"});
+  out.push_back({CommandId::show,
+                 "",
+                 "show",
+                 "JOB",
+                 1,
+                 1,
+                 false,
+                 {},
+                 "One job with its receipts and deliveries.",
+                 R"({"job":{…}})"});
+  out.push_back({CommandId::list,
+                 "",
+                 "list",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--status", "S", true, "Only jobs in this status."},
+                  {"--all-sessions", "", false, "Jobs of every session of the tenant."},
+                  {"--limit", "N", false, "Most jobs, 1 to 500; default 50."},
+                  {"--cursor", "C", false, "`next_cursor` of the page before."}},
+                 "The session's jobs, newest first.",
+                 R"({"jobs":[…],"next_cursor":C|null})"});
+  out.push_back(
+      {CommandId::logs,
+       "",
+       "logs",
+       "JOB",
+       1,
+       1,
+       false,
+       {{"--follow", "", false, "Go on until the job is finished."},
+        {"--raw", "", false, "The bytes themselves; made safe on a terminal."},
+        {"--offset", "N", false, "First byte, absolute."},
+        {"--bytes", "N", false, "Most raw bytes; with --json at most 1 MiB in one document."},
+        {"--tail", "LINES", false, "Start about this many lines before the end."}},
+       "Output of a job, rendered unless --raw.",
+       R"({"offset","next_offset","end","gaps":[[from,to]],"data","encoding":"utf8"|"base64"})"});
+  out.push_back({CommandId::wait,
+                 "",
+                 "wait",
+                 "JOB...",
+                 1,
+                 kMany,
+                 false,
+                 {{"--any", "", false, "One finished job is enough."},
+                  timeout_flag("Default 30s; exit 124 when it passes.")},
+                 "Until the jobs are finished; exits with the first code that is not 0.",
+                 R"({"jobs":[…],"timed_out":false})"});
+  out.push_back({CommandId::stop,
+                 "",
+                 "stop",
+                 "JOB...",
+                 0,
+                 kMany,
+                 false,
+                 {{"--all", "", false, "Every unfinished job of the session."},
+                  {"--reason", "R", false, "Kept on the job."},
+                  {"--wait", "", false, "Until every one is stopped."},
+                  timeout_flag("With --wait; default 30s.")},
+                 "Stop jobs: TERM, then KILL after the grace, until no process is left.",
+                 R"({"jobs":[…]})"});
+}
+
+void add_sessions(std::vector<CommandInfo>& out) {
+  out.push_back({CommandId::session_attach,
+                 "session",
+                 "attach",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--host-pid", "P", false, "The lease lasts as long as this process."},
+                  {"--lease", "D", false, "Lease after the last call of an open turn."},
+                  {"--one-shot", "", false, "The host will not return after its turn."}},
+                 "Take the session over for this host key; shows fence, open turn and what is "
+                 "outstanding.",
+                 R"({"session":{…},"outstanding":{…}})"});
+  out.push_back({CommandId::session_show,
+                 "session",
+                 "show",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "The session as it stands.",
+                 kSessionJson});
+  out.push_back({CommandId::session_list,
+                 "session",
+                 "list",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "All sessions of the tenant.",
+                 R"({"sessions":[…]})"});
+  out.push_back({CommandId::session_wait,
+                 "session",
+                 "wait",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--revision", "N", false, "The last revision seen; required."},
+                  timeout_flag("Default 30s; exit 124 when it passes.")},
+                 "Until the session's revision is above N.",
+                 kSessionJson});
+}
+
+void add_turns(std::vector<CommandInfo>& out) {
+  const std::vector<FlagInfo> waits{
+      turn_flag(),
+      {"--wait", "", false, "Until the turn is closed or something has to be read."},
+      timeout_flag("With --wait; default 30s.")};
+  out.push_back({CommandId::turn_begin,
+                 "turn",
+                 "begin",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "Open a turn and take what is pending; without --turn an id is made.",
+                 kTurnJson});
+  out.push_back({CommandId::turn_step,
+                 "turn",
+                 "step",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "A step boundary: take what has come in meanwhile.",
+                 kTurnJson});
+  out.push_back({CommandId::turn_end, "turn", "end", "", 0, 0, false, waits,
+                 "End the turn, or learn what it waits for or has to read first.", kTurnJson});
+  out.push_back({CommandId::turn_stop, "turn", "stop", "", 0, 0, false, waits,
+                 "The user stopped the turn; its own jobs are stopped.", kTurnJson});
+  out.push_back({CommandId::turn_resume,
+                 "turn",
+                 "resume",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "Go on with an open turn under a new fence.",
+                 kTurnJson});
+  out.push_back({CommandId::turn_abandon,
+                 "turn",
+                 "abandon",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {turn_flag()},
+                 "Give the turn up; its jobs and events become the session's.",
+                 kTurnJson});
+}
+
+void add_delivery(std::vector<CommandInfo>& out) {
+  out.push_back({CommandId::inbox,
+                 "",
+                 "inbox",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--follow", "", false, "Keep asking; only `ack` or a turn's end acknowledges."},
+                  timeout_flag("Wait this long; exit 124 when nothing came."),
+                  {"--no-ack", "", false, "Only an explicit `ack` counts."}},
+                 "What is pending for the session's host.",
+                 R"({"delivery","repeat","mode","events":[{…}],"text"})"});
+  out.push_back({CommandId::ack,
+                 "",
+                 "ack",
+                 "EVENT...",
+                 1,
+                 kMany,
+                 false,
+                 {},
+                 "Acknowledge events or deliveries, all or none.",
+                 R"({"acked":[…],"already":[…]})"});
+}
+
+void add_node(std::vector<CommandInfo>& out) {
+  out.push_back({CommandId::status,
+                 "",
+                 "status",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "The daemon: counts, what is owed, settings in force.",
+                 R"({"version","data_dir","running_jobs",…,"settings":{…}}; durations in ms)"});
+  out.push_back({CommandId::shutdown,
+                 "",
+                 "shutdown",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--stop-jobs", "", false, "Stop every job first; otherwise they run on."},
+                  {"--reason", "R", false, "Kept on the jobs that are stopped."}},
+                 "End the daemon.",
+                 R"({"shutting_down":true})"});
+  out.push_back({CommandId::doctor,
+                 "",
+                 "doctor",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "What the daemon finds about itself; exit 1 when there is a problem.",
+                 R"({"ok","findings":[{"subject","level","message"}]})"});
+  out.push_back({CommandId::version,
+                 "",
+                 "version",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "Version of this program, its protocol, and of the daemon if one runs.",
+                 R"({"version","protocol","daemon":VERSION|null})"});
+}
+
+std::vector<CommandInfo> build() {
+  std::vector<CommandInfo> out;
+  out.push_back({CommandId::serve,
+                 "",
+                 "serve",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--set", "key=value", true, "One setting, above config.toml."},
+                  {"--foreground", "", false, "Log to stderr also when it is no terminal."},
+                  {"--ready-fd", "N", false, "Also write the ready line to this descriptor."}},
+                 "The daemon, in the foreground.",
+                 R"({"ready":true,"socket":PATH,"http":null})"});
+  add_jobs(out);
+  add_sessions(out);
+  add_turns(out);
+  add_delivery(out);
+  add_node(out);
+  return out;
+}
+
+constexpr std::array<std::string_view, 14> kPlannedCommands{
+    "write",  "send",    "release", "owners", "reconcile", "agent", "worker",
+    "answer", "message", "result",  "mcp",    "hook",      "setup", "prune"};
+constexpr std::array<std::string_view, 7> kPlannedFlags{
+    "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
+
+}  // namespace
+
+const std::vector<FlagInfo>& common_flags() {
+  static const std::vector<FlagInfo> flags{
+      {"--data", "DIR", false,
+       "Data directory; default $WAYBILL_DATA, else $XDG_STATE_HOME/waybill."},
+      {"--store", "URL", false, "Store of the daemon that is started; default SQLite."},
+      {"--json", "", false, "One JSON document per line on stdout."},
+      {"--tenant", "T", false, "Tenant; default local."},
+      {"--session", "S", false, "Session; default $WAYBILL_SESSION, else user."},
+      {"--host-key", "K", false, "The host's capability; default $WAYBILL_HOST_KEY."},
+      {"--no-autostart", "", false, "Do not start a daemon when none runs."}};
+  return flags;
+}
+
+const std::vector<CommandInfo>& commands() {
+  static const std::vector<CommandInfo> table = build();
+  return table;
+}
+
+bool is_planned_command(std::string_view word) {
+  return word == "backup" ||
+         std::find(kPlannedCommands.begin(), kPlannedCommands.end(), word) !=
+             kPlannedCommands.end() ||
+         word == "successor" || word == "dispose" || word == "rearm";
+}
+
+bool is_planned_flag(std::string_view flag) {
+  return std::find(kPlannedFlags.begin(), kPlannedFlags.end(), flag) != kPlannedFlags.end();
+}
+
+}  // namespace waybill::cli

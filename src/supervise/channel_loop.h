@@ -1,0 +1,108 @@
+#pragma once
+// The thread behind LocalChannel. Everything but `post` runs on it.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "supervise/job_look.h"
+#include "supervise/local_channel.h"
+#include "supervise/orphan.h"
+
+namespace waybill::supervise {
+
+class LocalChannel::Loop {
+ public:
+  explicit Loop(LocalChannelOptions options);
+  ~Loop();
+
+  Result<void> start();
+  void post(SuperviseOrder order);
+  void post_forget(const JobId& job);
+  const MachineGeneration& machine() const { return machine_; }
+
+ private:
+  enum class Source { shim, orphan_main, orphan_fifo };
+
+  struct Job {
+    JobId id;
+    std::optional<LaunchOrder> launch;
+    bool stop_wanted = false;
+    StopWish stop;
+    pid_t shim_pid = -1;  // our child
+    UniqueFd shim_pidfd;
+    std::uint64_t shim_token = 0;
+    int launches = 0;
+    bool launch_failed = false;
+    LaunchFailure failure;
+    bool start_seen = false;  // whatever the files say later, it is never launched again
+    std::unique_ptr<Orphan> orphan;
+    std::uint64_t main_token = 0;
+    std::uint64_t fifo_token = 0;
+    std::optional<MonoTime> wake_at;
+    MonoTime launching_since{};
+    bool answer_owed = false;
+    bool forgotten = false;  // kept only until our child has ended and is reaped
+    std::string reported;  // what the last report said, as text
+  };
+
+  struct Work {
+    std::optional<SuperviseOrder> order;
+    JobId forget;
+  };
+
+  void run();
+  void take_work();
+  void take_order(SuperviseOrder order);
+  void take_bell();
+  void take_event(std::uint64_t token);
+  void take_timers();
+  int wait_ms() const;
+
+  void evaluate(Job& job);
+  void begin(Job& job, JobLook look);
+  void launch(Job& job, JobLook look);
+  bool may_launch(Job& job);
+  void confirm_stop(Job& job, const JobLook& look);
+  void watch_shim(Job& job, const JobLook& look);
+  void adopt(Job& job, JobLook look);
+  void step_orphan(Job& job);
+  void drop_orphan(Job& job);
+  bool shim_alive(Job& job);
+  void reap_shim(Job& job);
+  void note_launch_end(Job& job, int status);
+  void report(Job& job, core::JobFacts facts);
+
+  std::uint64_t watch(Job& job, Source source, int fd);
+  void unwatch(std::uint64_t& token, int fd);
+  void wake_after(Job& job, Millis delay);
+  void clear_wake(Job& job);
+  void warn(const std::string& text) const;
+
+  LocalChannelOptions options_;
+  MachineGeneration machine_;
+  UniqueFd epoll_;
+  UniqueFd queue_event_;
+  UniqueFd bell_;
+  std::string bell_rest_;
+
+  std::mutex mutex_;
+  std::vector<Work> work_;  // guarded by mutex_
+  std::atomic<bool> stopping_{false};
+
+  std::unordered_map<std::string, std::unique_ptr<Job>> jobs_;
+  std::unordered_map<std::uint64_t, std::pair<std::string, Source>> watched_;
+  std::set<std::pair<MonoTime, std::string>> timers_;
+  std::uint64_t next_token_ = 16;
+  std::thread thread_;
+};
+
+}  // namespace waybill::supervise

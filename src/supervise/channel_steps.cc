@@ -1,0 +1,323 @@
+// What the channel does for one job: look, do the next step of the recovery table, report.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/crash_point.h"
+#include "shim/files.h"
+#include "shim/record.h"
+#include "supervise/channel_loop.h"
+
+namespace waybill::supervise {
+namespace {
+
+constexpr int kLaunchesMax = 3;
+constexpr Millis kLookAgain{50};
+constexpr Millis kLookLater{1000};
+constexpr Millis kLaunchBound{10'000};
+
+// What makes one report differ from the last one.
+std::string signature_of(const core::JobFacts& facts) {
+  std::string text(core::to_word(facts.supervision));
+  text += facts.exit ? "|exit" : "|";
+  text += facts.output ? "|out" : "|";
+  text += "|" + std::to_string(facts.launch_errno) + facts.launch_error + "|";
+  for (const core::ProcessNote& note : facts.survivors) {
+    text += std::to_string(note.pid) + note.state + ",";
+  }
+  if (facts.leftovers) {
+    text += facts.leftovers->settled ? "|settled" : "|open";
+    for (const core::ProcessNote& note : facts.leftovers->survived) {
+      text += std::to_string(note.pid) + ",";
+    }
+  }
+  return text;
+}
+
+std::string stop_request_line(const JobId& job, const StopWish& wish) {
+  shim::JsonLine line;
+  line.text("job", job.str());
+  line.integer("at_ms", wish.at.time_since_epoch().count());
+  line.text("actor", wish.actor.substr(0, 200));
+  line.text("reason", wish.reason.substr(0, 1000));
+  return std::string(line.finish());
+}
+
+core::JobFacts not_launched(const JobId& id, const LaunchFailure& failure) {
+  core::JobFacts facts;
+  facts.job = id;
+  facts.launch_error = failure.what;
+  facts.launch_errno = failure.error;
+  if (!failure.what.empty()) {
+    facts.exit = core::Exit::not_started("launch", failure.error, failure.what);
+  }
+  return facts;
+}
+
+}  // namespace
+
+void LocalChannel::Loop::take_order(SuperviseOrder order) {
+  if (!is_job_dir_name(order.job.str())) {
+    warn("A job id is not fit for a file name; nothing was done for it.");
+    options_.report(not_launched(order.job, {"The job id is not fit for a file name.", EINVAL}));
+    return;
+  }
+  std::unique_ptr<Job>& slot = jobs_[order.job.str()];
+  if (!slot) {
+    slot = std::make_unique<Job>();
+    slot->id = order.job;
+  }
+  Job& job = *slot;
+  job.answer_owed = true;
+  job.forgotten = false;
+  if (order.launch) {
+    job.launch = std::move(order.launch);
+    job.launch_failed = false;
+    job.launches = 0;
+  }
+  if (order.stop) {
+    job.stop_wanted = true;
+    job.stop = *order.stop;
+  }
+  evaluate(job);
+}
+
+// Whether the supervisor we know runs; without one we cannot tell.
+bool LocalChannel::Loop::shim_alive(Job& job) {
+  if (!job.shim_pidfd.valid()) return false;
+  pollfd entry{job.shim_pidfd.get(), POLLIN, 0};
+  return poll(&entry, 1, 0) == 0;
+}
+
+void LocalChannel::Loop::reap_shim(Job& job) {
+  if (!job.shim_pidfd.valid() || shim_alive(job)) return;
+  unwatch(job.shim_token, job.shim_pidfd.get());
+  if (job.shim_pid > 0) {
+    int status = 0;
+    if (waitpid(job.shim_pid, &status, WNOHANG) == job.shim_pid) note_launch_end(job, status);
+  }
+  job.shim_pid = -1;
+  job.shim_pidfd.reset();
+}
+
+// A supervisor that ends without a start record says by its status why.
+void LocalChannel::Loop::note_launch_end(Job& job, int status) {
+  job.failure = {};
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    const int error = WEXITSTATUS(status);
+    job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
+                   error};
+    // EBADMSG: the launch file did not check; it is written again. ECANCELED: a stop came first.
+    job.launch_failed = error != EBADMSG && error != ECANCELED;
+  } else if (WIFSIGNALED(status)) {
+    job.failure = {"The supervisor was killed before it had started the command.", 0};
+  }
+}
+
+void LocalChannel::Loop::report(Job& job, core::JobFacts facts) {
+  const std::string signature = signature_of(facts);
+  if (!job.answer_owed && signature == job.reported) return;
+  job.answer_owed = false;
+  job.reported = signature;
+  options_.report(std::move(facts));
+}
+
+void LocalChannel::Loop::evaluate(Job& job) {
+  if (job.orphan) {
+    if (job.stop_wanted) job.orphan->request_stop();
+    return step_orphan(job);
+  }
+  reap_shim(job);
+  JobLook look = look_at({&options_.data_dir, job.id, &machine_, shim_alive(job)});
+  if (look.supervision != core::Supervision::not_launched &&
+      look.supervision != core::Supervision::launching) {
+    job.start_seen = true;
+  }
+  if (look.dir && look.start.state != RecordState::absent && !look.lock_held) {
+    unlinkat(look.dir->fd(), shim::kLaunchEnv, 0);  // the supervisor died before it could
+  }
+  begin(job, std::move(look));
+}
+
+// The next step of the recovery table.
+void LocalChannel::Loop::begin(Job& job, JobLook look) {
+  switch (look.supervision) {
+    case core::Supervision::not_launched:
+      return launch(job, std::move(look));
+    case core::Supervision::launching:
+    case core::Supervision::running:
+    case core::Supervision::draining:
+      if (job.stop_wanted) confirm_stop(job, look);
+      watch_shim(job, look);
+      return report(job, facts_of(look));
+    case core::Supervision::orphaned:
+    case core::Supervision::lost:
+    case core::Supervision::finished:
+      if (look.lock_held) {
+        if (job.stop_wanted) confirm_stop(job, look);
+        watch_shim(job, look);
+        return report(job, facts_of(look));
+      }
+      if (look.records_missing() || look.leftovers_unsettled() ||
+          (job.stop_wanted && look.leftovers.good() && !look.leftovers.value.survived.empty())) {
+        return adopt(job, std::move(look));
+      }
+      return report(job, facts_of(look));
+    case core::Supervision::generation_gone:
+      return report(job, facts_of(look));
+  }
+}
+
+bool LocalChannel::Loop::may_launch(Job& job) {
+  return job.launch && !job.stop_wanted && !job.start_seen && !job.launch_failed &&
+         job.launches < kLaunchesMax;
+}
+
+void LocalChannel::Loop::launch(Job& job, JobLook look) {
+  if (job.start_seen) {
+    // The directory is gone under a command that did start.
+    core::JobFacts facts;
+    facts.job = job.id;
+    facts.supervision = core::Supervision::lost;
+    facts.exit = core::Exit::unknown("The job's directory was removed.");
+    facts.proof = core::Proof::unproven;
+    return report(job, std::move(facts));
+  }
+  if (look.stop_wished || !may_launch(job)) return report(job, not_launched(job.id, job.failure));
+  const auto refuse = [&](const LaunchFailure& failure) {
+    job.failure = failure;
+    job.launch_failed = true;
+    report(job, not_launched(job.id, failure));
+  };
+  LaunchFailure failure = check_order(*job.launch);
+  if (failure.what.empty()) failure = make_job_dir(options_.data_dir, job.id);
+  if (!failure.what.empty()) return refuse(failure);
+  if (!look.dir) look.dir = JobDir::open(options_.data_dir, job.id);
+  if (!look.dir) return refuse({"The job's directory cannot be opened.", errno});
+  if (!look.lock.valid()) look.lock = probe_lock(*look.dir).lock;
+  if (!look.lock.valid()) return refuse({"The job's lock cannot be taken.", errno});
+  if (job.launches > 0) job.launch->crash_point.clear();  // a test's supervisor dies once
+  failure = write_launch_files(*job.launch, *look.dir);
+  if (!failure.what.empty()) return refuse(failure);
+  crash_point("supervise.after_launch_file");
+  ++job.launches;
+  Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
+  if (!spawned.failure.what.empty()) return refuse(spawned.failure);
+  crash_point("supervise.after_spawn");
+  job.failure = {};
+  job.shim_pid = spawned.pid;
+  job.shim_pidfd = std::move(spawned.pidfd);
+  if (job.shim_pidfd.valid()) job.shim_token = watch(job, Source::shim, job.shim_pidfd.get());
+  if (job.shim_token == 0) wake_after(job, kLookAgain);
+  core::JobFacts facts;
+  facts.job = job.id;
+  facts.supervision = core::Supervision::launching;
+  report(job, std::move(facts));
+}
+
+// The wish on disk first, then the hint. Both again for each order: a byte too many is harmless.
+void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
+  if (!look.stop_wished) {
+    const int error = look.dir->write_durably(shim::kStopReqTmp, shim::kStopReq,
+                                              stop_request_line(job.id, job.stop));
+    if (error != 0) {
+      warn("The stop wish of job " + job.id.str() + " cannot be written: " +
+           strerrordesc_np(error) + ". It is tried again.");
+      return wake_after(job, kLookLater);
+    }
+    crash_point("supervise.after_stop_req");
+  } else if (!job.answer_owed) {
+    return;
+  }
+  const UniqueFd ctl(openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC |
+                                                            O_NOFOLLOW));
+  // No reader yet: the supervisor looks for the wish itself once it has opened its end.
+  if (!ctl.valid()) return;
+  const ssize_t n = ::write(ctl.get(), "s", 1);
+  static_cast<void>(n);
+  crash_point("supervise.after_ctl");
+}
+
+// Waits for the end of a supervisor that is not our child, or of one that cannot be named yet.
+void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
+  if (job.shim_pidfd.valid() && job.shim_token != 0) return;
+  if (look.start.good() && look.same_generation && same_process(look.start.value.shim)) {
+    job.shim_pidfd = open_pidfd(look.start.value.shim.pid);
+    if (job.shim_pidfd.valid() && same_process(look.start.value.shim)) {
+      job.shim_token = watch(job, Source::shim, job.shim_pidfd.get());
+      if (job.shim_token != 0) return clear_wake(job);
+    }
+    job.shim_pidfd.reset();
+  }
+  const MonoTime now = std::chrono::steady_clock::now();
+  if (job.launching_since == MonoTime{}) job.launching_since = now;
+  const bool late = now - job.launching_since > kLaunchBound;
+  wake_after(job, late ? kLookLater : kLookAgain);
+}
+
+void LocalChannel::Loop::adopt(Job& job, JobLook look) {
+  const OrphanPolicy policy = orphan_policy(*look.dir);
+  const bool ended = look.final_record.state != RecordState::absent;
+  core::JobFacts facts = facts_of(look);
+  // Not reported as ended before its output and its end are on record.
+  if (!ended) {
+    facts.supervision =
+        look.exit.good() ? core::Supervision::draining : core::Supervision::orphaned;
+    if (!look.exit.good()) facts.exit.reset();
+    facts.output.reset();
+    facts.proof = core::Proof::none;
+    facts.tail.clear();
+  }
+  warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
+  job.orphan = std::make_unique<Orphan>(std::move(look), policy);
+  if (job.stop_wanted) job.orphan->request_stop();
+  if (job.orphan->pidfd() >= 0) {
+    job.main_token = watch(job, Source::orphan_main, job.orphan->pidfd());
+  }
+  if (job.orphan->fifo() >= 0) job.fifo_token = watch(job, Source::orphan_fifo, job.orphan->fifo());
+  report(job, std::move(facts));
+  // The report may have brought in whatever it liked, but not on this thread.
+  step_orphan(job);
+}
+
+void LocalChannel::Loop::drop_orphan(Job& job) {
+  if (!job.orphan) return;
+  unwatch(job.main_token, job.orphan->pidfd());
+  unwatch(job.fifo_token, job.orphan->fifo());
+  job.orphan.reset();
+}
+
+void LocalChannel::Loop::step_orphan(Job& job) {
+  const Orphan::Progress progress = job.orphan->step(std::chrono::steady_clock::now());
+  if (progress.done) {
+    drop_orphan(job);
+    clear_wake(job);
+    JobLook look = look_at({&options_.data_dir, job.id, &machine_, false});
+    if (look.dir) return report(job, facts_of(look));
+    return launch(job, std::move(look));
+  }
+  if (progress.again_in) {
+    wake_after(job, *progress.again_in);
+  } else {
+    clear_wake(job);
+  }
+  if (!progress.changed && !job.answer_owed) return;
+  // Our own orphan holds the lock: this look only reads.
+  JobLook look = look_at({&options_.data_dir, job.id, &machine_, true});
+  core::JobFacts facts = facts_of(look);
+  if (look.final_record.state == RecordState::absent) {
+    facts.supervision =
+        look.exit.good() && !look.exit.value.by_daemon ? core::Supervision::draining
+                                                       : core::Supervision::orphaned;
+    facts.survivors = job.orphan->survivors();
+  }
+  report(job, std::move(facts));
+}
+
+}  // namespace waybill::supervise

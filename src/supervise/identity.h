@@ -1,0 +1,33 @@
+#pragma once
+// Which machine generation this is, and whether a process on record is still that process.
+// Identity = boot id, pid namespace, start time of pid 1, pid, start time. A number alone is never
+// trusted. Stateless; any thread.
+
+#include <cstdint>
+#include <string>
+
+#include "base/ids.h"
+
+namespace waybill::supervise {
+
+struct MachineGeneration {
+  std::string boot_id;
+  std::uint64_t pidns = 0;
+  std::uint64_t init_start = 0;
+  friend bool operator==(const MachineGeneration&, const MachineGeneration&) = default;
+};
+
+MachineGeneration read_machine_generation();
+
+// The opaque id that jobs carry: equal exactly when the generations are.
+GenerationId generation_id(const MachineGeneration& generation);
+
+struct ProcessIdentity {
+  int pid = 0;
+  std::uint64_t start = 0;  // clock ticks since boot
+};
+
+// The process of this pid is the one on record. A zombie still is.
+bool same_process(const ProcessIdentity& process);
+
+}  // namespace waybill::supervise

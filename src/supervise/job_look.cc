@@ -1,0 +1,171 @@
+#include "supervise/job_look.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shim/files.h"
+#include "supervise/output_reader.h"
+#include "supervise/supervision.h"
+
+namespace waybill::supervise {
+namespace {
+
+constexpr std::size_t kStagesBytesMax = 64 * 1024;
+
+template <class T>
+Read<T> read_record(const JobLook& look, const char* name,
+                    Read<T> (*parse)(std::string_view, std::string_view)) {
+  Read<T> result;
+  const std::optional<std::string> text = look.dir->read(name, shim::kRecordBytesMax + 1);
+  if (text) return parse(*text, look.job.str());
+  if (look.dir->has(name)) result.state = RecordState::torn;
+  return result;
+}
+
+void copy_exit(const JobLook& look, core::JobFacts& facts) {
+  const bool final_torn = look.final_record.state == RecordState::torn;
+  if (look.exit.state == RecordState::torn || final_torn) {
+    facts.exit_torn = true;
+    facts.exit = core::Exit::unknown(final_torn ? "The final record does not check."
+                                                : "The exit record does not check.");
+    return;
+  }
+  if (!look.exit.good()) return;
+  const ExitRecord& exit = look.exit.value;
+  facts.exit = exit.exit;
+  facts.ended_by = exit.ended_by;
+  facts.oom = exit.oom;
+  facts.finished_at = exit.ended_at;
+  facts.duration = exit.duration;
+  if (exit.usage_known) facts.usage = exit.usage;
+}
+
+void copy_leftovers(const JobLook& look, core::JobFacts& facts) {
+  if (!look.final_record.good()) return;
+  core::LeftoverFacts leftovers;
+  leftovers.found = look.final_record.value.leftovers;
+  leftovers.survived = leftovers.found;
+  leftovers.settled = leftovers.found.empty();
+  leftovers.kept = !leftovers.found.empty() && look.final_record.value.keep;
+  if (look.leftovers.good()) {
+    leftovers.survived = look.leftovers.value.survived;
+    leftovers.kept = look.leftovers.value.kept;
+    leftovers.settled = true;
+  }
+  facts.leftovers = std::move(leftovers);
+}
+
+bool has_ended(core::Supervision supervision) {
+  return supervision == core::Supervision::finished || supervision == core::Supervision::lost ||
+         supervision == core::Supervision::generation_gone;
+}
+
+}  // namespace
+
+bool JobLook::records_missing() const {
+  if (!dir || lock_held) return false;
+  switch (supervision) {
+    case core::Supervision::orphaned:
+      return true;
+    case core::Supervision::lost:
+    case core::Supervision::finished:
+      return exit.state == RecordState::absent || final_record.state == RecordState::absent;
+    case core::Supervision::not_launched:
+    case core::Supervision::launching:
+    case core::Supervision::running:
+    case core::Supervision::draining:
+    case core::Supervision::generation_gone:
+      return false;
+  }
+  return false;
+}
+
+bool JobLook::leftovers_unsettled() const {
+  return dir && !lock_held && final_record.good() && !final_record.value.leftovers.empty() &&
+         leftovers.state == RecordState::absent;
+}
+
+JobLook look_at(const LookOrder& order) {
+  JobLook look;
+  look.job = order.job;
+  look.dir = JobDir::open(*order.data_dir, order.job);
+  if (!look.dir) return look;
+  if (order.shim_known_alive) {
+    look.lock_held = true;
+  } else {
+    LockProbe probe = probe_lock(*look.dir);
+    look.lock_held = probe.state == LockState::held;
+    look.lock = std::move(probe.lock);
+  }
+  look.leftovers = read_record(look, shim::kLeftovers, parse_leftovers);
+  look.final_record = read_record(look, shim::kFinal, parse_final);
+  look.exit = read_record(look, shim::kExit, parse_exit);
+  look.survivors = read_record(look, shim::kStop, parse_survivors);
+  look.start = read_record(look, shim::kStart, parse_start);
+  look.stop_wished = look.dir->has(shim::kStopReq);
+  DirectoryState state;
+  state.lock_held = look.lock_held;
+  state.start = look.start.state;
+  state.exit = look.exit.state;
+  state.final_record = look.final_record.state;
+  state.exit_by_daemon = look.exit.good() && look.exit.value.by_daemon;
+  look.same_generation = look.start.good() && look.start.value.generation == *order.generation;
+  state.same_generation = look.same_generation;
+  state.main_is_same = look.same_generation && same_process(look.start.value.main);
+  look.supervision = supervision_of(state);
+  return look;
+}
+
+core::OutputFacts output_from_files(const std::string& job_dir) {
+  core::OutputFacts output;
+  OutputReader reader(job_dir);
+  const Result<OutputPiece> first = reader.read(0, 0);
+  output.digest_reason = "The output was not completed.";
+  output.incomplete = "supervisor_lost";
+  if (!first) return output;
+  output.gaps = with_holes(job_dir, reader.gaps());
+  output.bytes = reader.end();
+  output.kept_bytes = output.bytes;
+  for (const core::Gap& gap : output.gaps) output.kept_bytes -= gap.to - gap.from;
+  return output;
+}
+
+core::JobFacts facts_of(const JobLook& look) {
+  core::JobFacts facts;
+  facts.job = look.job;
+  facts.supervision = look.supervision;
+  if (!look.dir) return facts;
+  facts.start_torn = look.start.state == RecordState::torn;
+  if (look.start.good()) {
+    facts.started_at = look.start.value.started_at;
+    facts.captured = look.start.value.captured;
+  }
+  copy_exit(look, facts);
+  if (look.final_record.good()) {
+    facts.proof = look.final_record.value.proof;
+    facts.output = look.final_record.value.output;
+  }
+  copy_leftovers(look, facts);
+  if (!look.final_record.good() && look.survivors.good() && look.lock_held) {
+    facts.survivors = look.survivors.value.survivors;
+  }
+  if (facts.exit && facts.captured) {
+    const std::optional<std::string> stages = look.dir->read(shim::kStages, kStagesBytesMax);
+    if (stages) facts.stages = core::parse_stage_record(*stages);
+  }
+  if (!has_ended(look.supervision)) return facts;
+  if (look.supervision == core::Supervision::generation_gone) {
+    facts.exit = core::Exit::unknown("The machine that ran it is gone.");
+    facts.proof = core::Proof::generation;
+  }
+  // No record can prove anything about a job whose final record is missing or damaged.
+  if (facts.proof == core::Proof::none && !look.final_record.good()) {
+    facts.proof = core::Proof::unproven;
+  }
+  if (!facts.exit) facts.exit = core::Exit::unknown("The supervisor was lost.");
+  if (!facts.output) facts.output = output_from_files(look.dir->path());
+  facts.tail = OutputReader(look.dir->path(), facts.output).tail(kTailBytes);
+  return facts;
+}
+
+}  // namespace waybill::supervise

@@ -1,0 +1,221 @@
+#include "supervise/launch_files.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <algorithm>
+#include <iterator>
+
+#include "base/crc32.h"
+#include "core/pipeline.h"
+#include "shim/crash_points.h"
+#include "shim/files.h"
+
+namespace waybill::supervise {
+namespace {
+
+constexpr std::string_view kBashEnv = "BASH_ENV=";
+
+bool has_name(const std::vector<std::string>& env, std::string_view name_equals) {
+  return std::any_of(env.begin(), env.end(),
+                     [&](const std::string& entry) { return entry.starts_with(name_equals); });
+}
+
+std::string hex8(std::uint32_t value) {
+  char digits[8];
+  crc32_hex(value, digits);
+  return std::string(digits, 8);
+}
+
+// The point at which a test wants the supervisor to die. An ordinary daemon runs without the
+// variable, and then nothing in an order can name one.
+std::string crash_point_of(const LaunchOrder& order) {
+  const char* allowed = std::getenv("WAYBILL_CRASH_SHIM");
+  if (allowed == nullptr) return {};
+  if (!order.crash_point.empty()) return order.crash_point;
+  const auto known = std::find(std::begin(shim::kCrashPoints), std::end(shim::kCrashPoints),
+                               std::string_view(allowed));
+  return known == std::end(shim::kCrashPoints) ? std::string() : std::string(*known);
+}
+
+std::string join_env(const std::vector<std::string>& env) {
+  std::string bytes;
+  for (const std::string& entry : env) {
+    bytes += entry;
+    bytes.push_back('\0');
+  }
+  return bytes;
+}
+
+class FieldWriter {
+ public:
+  void text(std::string_view key, std::string_view value) {
+    bytes_.append(key).push_back('=');
+    bytes_.append(value).push_back('\0');
+  }
+  void number(std::string_view key, std::uint64_t value) { text(key, std::to_string(value)); }
+  void time(std::string_view key, Millis value) {
+    number(key, static_cast<std::uint64_t>(std::max<Millis::rep>(value.count(), 0)));
+  }
+  std::string finish() && {
+    text("crc", hex8(crc32(bytes_.data(), bytes_.size())));
+    return std::move(bytes_);
+  }
+
+ private:
+  std::string bytes_;
+};
+
+void write_program(FieldWriter& fields, const LaunchOrder& order) {
+  if (order.shell.empty()) {
+    fields.text("program", order.argv.front());
+    for (const std::string& arg : order.argv) fields.text("arg", arg);
+    return;
+  }
+  fields.text("program", order.shell);
+  fields.text("arg", order.shell);
+  fields.text("arg", "-c");
+  // Otherwise the shell would take the command for options.
+  if (order.command.starts_with('-') || order.command.starts_with('+')) fields.text("arg", "--");
+  fields.text("arg", order.command);
+}
+
+}  // namespace
+
+bool captures_stages(const LaunchOrder& order) {
+  if (order.shell.empty()) return false;
+  const std::size_t slash = order.shell.rfind('/');
+  const std::string_view name =
+      std::string_view(order.shell).substr(slash == std::string::npos ? 0 : slash + 1);
+  // In POSIX mode bash does not read BASH_ENV; a bash further down would take it for its own.
+  return name == "bash" && !has_name(order.env, "POSIXLY_CORRECT=") &&
+         core::may_hold_pipeline(order.command);
+}
+
+std::string shell_quote(std::string_view text) {
+  std::string word = "'";
+  for (char c : text) {
+    if (c == '\'') {
+      word += "'\\''";
+    } else {
+      word.push_back(c);
+    }
+  }
+  word.push_back('\'');
+  return word;
+}
+
+std::string bash_env_for(std::string_view path) {
+  std::string value;
+  for (char c : path) {
+    if (c == '$' || c == '`' || c == '\\') value.push_back('\\');
+    value.push_back(c);
+  }
+  return value;
+}
+
+std::string hook_text(const std::string& stages_path, const std::string* user_bash_env) {
+  std::string text =
+      "# Made by Waybill for one job: bash reads it once, through BASH_ENV, and records how the\n"
+      "# last pipeline's stages ended. The command itself is passed to bash unchanged.\n";
+  text += user_bash_env == nullptr ? "unset BASH_ENV\n"
+                                   : "BASH_ENV=" + shell_quote(*user_bash_env) + "\n";
+  // The body of the trap stands in single quotes, so the path is quoted twice.
+  std::string body =
+      "{ __wb_rc=$? __wb_ps=(\"${PIPESTATUS[@]}\"); set +x; { builtin printf \"%s\" \"$__wb_rc\"; "
+      "builtin printf \" %s\" \"${__wb_ps[@]}\"; builtin printf \"\\n\"; } >>" +
+      shell_quote(stages_path) + "; } 2>/dev/null";
+  text += "trap -- " + shell_quote(body) + " EXIT\n";
+  if (user_bash_env != nullptr && !user_bash_env->empty()) {
+    // As bash itself would have done: expanded as if in double quotes, silent when unreadable.
+    std::string quoted;
+    for (char c : *user_bash_env) {
+      if (c == '"') quoted.push_back('\\');
+      quoted.push_back(c);
+    }
+    text += "eval " + shell_quote("__wb_env=\"" + quoted + "\"") + "\n";
+    text += "[ -r \"$__wb_env\" ] && . \"$__wb_env\"\nunset __wb_env\n";
+  }
+  text += ": \"$BASH\"\n";
+  return text;
+}
+
+LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_dir_path) {
+  LaunchFiles files;
+  std::vector<std::string> env = order.env;
+  const bool capture = captures_stages(order);
+  if (capture) {
+    std::string user_value;
+    bool user_has = false;
+    std::erase_if(env, [&](const std::string& entry) {
+      if (!entry.starts_with(kBashEnv)) return false;
+      user_value = entry.substr(kBashEnv.size());
+      user_has = true;
+      return true;
+    });
+    env.push_back(std::string(kBashEnv) + bash_env_for(job_dir_path + "/" + shim::kHook));
+    files.hook =
+        hook_text(job_dir_path + "/" + shim::kStages, user_has ? &user_value : nullptr);
+  }
+  files.env = join_env(env);
+  FieldWriter fields;
+  fields.number("protocol", static_cast<std::uint64_t>(shim::kProtocol));
+  fields.text("job", order.job.str());
+  fields.number("node_seq", order.node_seq);
+  fields.text("cwd", order.cwd);
+  write_program(fields, order);
+  fields.time("grace_ms", order.grace);
+  // A deadline of nothing at all is still a deadline; 0 stands for none.
+  fields.time("deadline_ms", order.deadline ? std::max(*order.deadline, Millis(1)) : Millis(0));
+  fields.number("cap_bytes", order.cap_bytes);
+  fields.number("head_bytes", order.head_bytes);
+  fields.text("leftovers", core::to_word(order.leftovers));
+  fields.time("leftover_grace_ms", order.leftover_grace);
+  fields.time("drain_grace_ms", order.drain_grace);
+  fields.time("drain_max_ms", order.drain_max);
+  char umask_text[16];
+  std::snprintf(umask_text, sizeof umask_text, "%o", order.umask & 0777U);
+  fields.text("umask", umask_text);
+  fields.text("capture", capture ? "1" : "0");
+  fields.text("crash_point", crash_point_of(order));
+  fields.number("env_bytes", files.env.size());
+  fields.text("env_crc", hex8(crc32(files.env.data(), files.env.size())));
+  files.launch = std::move(fields).finish();
+  return files;
+}
+
+LaunchFailure check_order(const LaunchOrder& order) {
+  const auto has_nul = [](const std::string& text) {
+    return text.find('\0') != std::string::npos;
+  };
+  bool nul = has_nul(order.shell) || has_nul(order.command) || has_nul(order.cwd);
+  for (const std::string& arg : order.argv) nul = nul || has_nul(arg);
+  for (const std::string& entry : order.env) nul = nul || has_nul(entry);
+  if (nul) return {"A command, argument, folder or variable holds a NUL byte.", EINVAL};
+  if (!order.cwd.starts_with('/')) return {"The working folder is not an absolute path.", EINVAL};
+  if (order.shell.empty() && (order.argv.empty() || order.argv.front().empty())) {
+    return {"There is neither a shell nor a program to run.", EINVAL};
+  }
+  if (!order.shell.empty() && !order.shell.starts_with('/')) {
+    return {"The shell is not an absolute path.", EINVAL};
+  }
+  return {};
+}
+
+LaunchFailure write_launch_files(const LaunchOrder& order, const JobDir& dir) {
+  const LaunchFiles files = make_launch_files(order, dir.path());
+  if (!files.hook.empty()) {
+    if (const int error = dir.write(shim::kHook, files.hook)) {
+      return {"The stage hook cannot be written.", error};
+    }
+  }
+  if (const int error = dir.write(shim::kLaunchEnv, files.env)) {
+    return {"The job's environment cannot be written.", error};
+  }
+  if (const int error = dir.write(shim::kLaunch, files.launch)) {
+    return {"The launch file cannot be written.", error};
+  }
+  return {};
+}
+
+}  // namespace waybill::supervise

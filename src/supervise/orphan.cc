@@ -1,0 +1,338 @@
+#include "supervise/orphan.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "shim/files.h"
+#include "shim/launch.h"
+#include "shim/record.h"
+
+namespace waybill::supervise {
+namespace {
+
+constexpr Millis kStatusWait{5000};  // until pid 1 has reaped it and the kernel tells
+constexpr Millis kPause{20};
+constexpr Millis kLatePause{1000};
+constexpr Millis kQuiet{100};
+constexpr Millis kSettleWithin{3000};
+constexpr int kReadsPerStep = 64;
+
+Millis since(MonoTime now, MonoTime then) {
+  return std::chrono::duration_cast<Millis>(now - then);
+}
+
+bool is_readable(int fd) {
+  pollfd entry{fd, POLLIN, 0};
+  return poll(&entry, 1, 0) > 0;
+}
+
+// Overwrites the file whose space the supervisor reserved, then renames it. 0 or errno.
+int write_over(const JobDir& dir, const char* tmp, const char* name, std::string_view line) {
+  const UniqueFd fd(
+      openat(dir.fd(), tmp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!fd.valid()) return errno;
+  const int error = shim::publish_record(fd.get(), {dir.fd(), tmp, name}, line);
+  return error != 0 ? error : shim::sync_record(fd.get(), dir.fd());
+}
+
+}  // namespace
+
+OrphanPolicy orphan_policy(const JobDir& dir) {
+  OrphanPolicy policy;
+  const std::optional<std::string> text = dir.read(shim::kLaunch, 64UL * 1024 * 1024);
+  shim::Launch launch;
+  if (!text || shim::parse_launch(*text, launch) != shim::LaunchError::none) return policy;
+  const auto time = [](std::uint64_t ms) {
+    constexpr std::uint64_t kMsMax = 1000ULL * 3600 * 24 * 365;
+    return Millis(static_cast<Millis::rep>(std::min(ms, kMsMax)));
+  };
+  policy.grace = time(launch.grace_ms);
+  policy.leftover_grace = time(launch.leftover_grace_ms);
+  policy.drain_grace = time(launch.drain_grace_ms);
+  policy.drain_max = time(launch.drain_max_ms);
+  policy.keep_leftovers = launch.keep_leftovers;
+  policy.limits = {launch.cap_bytes, launch.head_bytes};
+  return policy;
+}
+
+Orphan::Orphan(JobLook look, OrphanPolicy policy)
+    : look_(std::move(look)),
+      policy_(policy),
+      target_{look_.job, 0, 0},
+      members_(std::make_unique<shim::Members>()) {
+  exit_written_ = look_.exit.state != RecordState::absent;
+  final_written_ = look_.final_record.state != RecordState::absent;
+  leftovers_written_ = look_.leftovers.state != RecordState::absent;
+  main_ended_ = true;
+  if (look_.start.good() && look_.same_generation) {
+    const ProcessIdentity& main = look_.start.value.main;
+    target_.session = look_.start.value.session;
+    target_.main_start = main.start;
+    if (!exit_written_ && same_process(main)) {
+      pidfd_ = open_pidfd(main.pid);
+      // Compared again: the number may have changed hands before the descriptor was there.
+      main_ended_ = !same_process(main);
+      if (main_ended_) pidfd_.reset();
+    }
+  }
+  status_settled_ = main_ended_;
+  if (!final_written_) {
+    out_.resume(look_.dir->fd(), policy_.limits);
+    fifo_.reset(openat(look_.dir->fd(), shim::kOutFifo,
+                       O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  }
+  struct stat info {};
+  if (fstatat(look_.dir->fd(), shim::kOutFifo, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    fifo_id_ = {info.st_dev, info.st_ino};
+  }
+}
+
+// True when there is nothing left to read.
+bool Orphan::drain_fifo() {
+  if (!fifo_.valid()) return true;
+  static std::array<char, 128 * 1024> buffer;
+  for (int i = 0; i < kReadsPerStep; ++i) {
+    const ssize_t n = ::read(fifo_.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    last_byte_at_ = std::chrono::steady_clock::now();
+    out_.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  return false;
+}
+
+void Orphan::note_main_end(MonoTime now) {
+  const bool gone = pidfd_.valid() ? is_readable(pidfd_.get())
+                                   : !same_process(look_.start.value.main);
+  if (!gone) return;
+  main_ended_ = true;
+  ended_at_ = now;
+  ended_by_stop_ = kill_ != Kill::idle;
+}
+
+bool Orphan::scan() {
+  scan_job_processes(target_, *members_);
+  return members_->count > 0;
+}
+
+void Orphan::signal_all(int signal) {
+  for (std::size_t i = 0; i < members_->count; ++i) {
+    shim::signal_member(members_->list[i], signal);
+  }
+}
+
+void Orphan::remember_survivors() {
+  std::vector<core::ProcessNote> now;
+  for (std::size_t i = 0; i < members_->count && i < shim::kNotesMax; ++i) {
+    shim::ProcStat stat;
+    const shim::Member& member = members_->list[i];
+    if (!shim::read_proc_stat(member.pid, stat) || stat.start != member.start) continue;
+    now.push_back(core::ProcessNote{member.pid, stat.comm, "", std::string(1, stat.state), false});
+  }
+  const auto same = [](const core::ProcessNote& a, const core::ProcessNote& b) {
+    return a.pid == b.pid && a.state == b.state;
+  };
+  survivors_changed_ = !std::equal(now.begin(), now.end(), survivors_.begin(), survivors_.end(), same);
+  survivors_ = std::move(now);
+}
+
+// One step of: TERM and CONT, grace, then stop and kill until two scans in a row find nobody.
+// The time until the next step, or nullopt when done.
+std::optional<Millis> Orphan::stop_step(MonoTime now, Millis grace) {
+  if (kill_ == Kill::done) return std::nullopt;
+  if (kill_ == Kill::idle) {
+    kill_ = Kill::grace;
+    kill_began_ = now;
+    if (scan()) {
+      signal_all(SIGTERM);
+      signal_all(SIGCONT);
+      return kPause;
+    }
+  }
+  if (!scan()) {
+    if (++empty_scans_ < 2) return Millis(1);
+    kill_ = Kill::done;
+    survivors_.clear();
+    return std::nullopt;
+  }
+  empty_scans_ = 0;
+  if (kill_ == Kill::grace && since(now, kill_began_) < grace) {
+    return std::min(kPause * 2, grace - since(now, kill_began_) + Millis(1));
+  }
+  if (kill_ == Kill::grace) kill_began_ = now;
+  kill_ = Kill::killing;
+  signal_all(SIGSTOP);
+  scan();
+  signal_all(SIGKILL);
+  if (since(now, kill_began_) < Millis(100)) return kPause;
+  remember_survivors();
+  return since(now, kill_began_) < Millis(10000) ? kPause * 5 : kLatePause;
+}
+
+// Reads what still comes, by the supervisor's own rule. nullopt when output is complete.
+std::optional<Millis> Orphan::drain_step(MonoTime now) {
+  const bool empty = drain_fifo();
+  if (drained_) return std::nullopt;
+  bool held = false;
+  if (scan()) {
+    for (std::size_t i = 0; i < members_->count && !held; ++i) {
+      held = shim::holds_file(members_->list[i].pid, fifo_id_);
+    }
+  }
+  const Millis passed = since(now, ended_at_);
+  const bool quiet = passed >= policy_.drain_grace && since(now, last_byte_at_) >= kQuiet;
+  if ((empty && !held) || quiet || passed >= policy_.drain_max) {
+    drained_ = true;
+    return std::nullopt;
+  }
+  return empty ? kPause : Millis(1);
+}
+
+bool Orphan::write_exit() {
+  shim::JsonLine line;
+  line.text("job", look_.job.str());
+  line.text("supervisor", "lost");
+  const bool known = status_.has_value();
+  const bool exited = known && WIFEXITED(*status_);
+  line.text("kind", !known ? "unknown" : exited ? "exited" : "signaled");
+  if (exited) {
+    line.integer("code", WEXITSTATUS(*status_));
+  } else {
+    line.null("code");
+  }
+  if (known && !exited) {
+    line.integer("signal", WTERMSIG(*status_));
+  } else {
+    line.null("signal");
+  }
+  line.boolean("core", known && !exited && WCOREDUMP(*status_));
+  line.text("step", "");
+  line.null("errno");
+  line.text("reason", known ? "" : "The supervisor was lost before the end.");
+  line.text("ended_by", ended_by_stop_ ? "stop" : "itself");
+  const StartRecord& start = look_.start.value;
+  line.integer("started_at_ms",
+               look_.start.good() ? start.started_at.time_since_epoch().count() : 0);
+  line.integer("ended_at_ms", SystemClock().wall().time_since_epoch().count());
+  if (look_.start.good() && pidfd_.valid()) {
+    const auto began = MonoTime(std::chrono::nanoseconds(start.started_mono_ns));
+    line.integer("duration_ms", std::max<Millis::rep>(since(ended_at_, began).count(), 0));
+  } else {
+    line.null("duration_ms");
+  }
+  line.null("cpu_ms");
+  line.null("max_rss_bytes");
+  line.boolean("oom", false);
+  return write_over(*look_.dir, shim::kExitTmp, shim::kExit, line.finish()) == 0;
+}
+
+bool Orphan::write_final() {
+  shim::JsonLine line;
+  line.text("job", look_.job.str());
+  line.text("supervisor", "lost");
+  line.text("proof", "unproven");
+  out_.sync();
+  line.open("output", '{');
+  line.number("bytes", out_.bytes());
+  line.number("kept_bytes", out_.kept());
+  line.open("gaps", '[');
+  for (std::size_t i = 0; i < out_.gap_count(); ++i) {
+    line.open({}, '[');
+    line.element(out_.gap(i).from);
+    line.element(out_.gap(i).to);
+    line.close(']');
+  }
+  line.close(']');
+  line.text("digest", out_.digest());
+  line.text("digest_reason", out_.digest_reason());
+  line.text("incomplete", "supervisor_lost");
+  line.close('}');
+  line.text("policy", policy_.keep_leftovers ? "keep" : "kill");
+  scan();
+  const std::size_t total = shim::append_notes(line, "leftovers", *members_, fifo_id_);
+  line.number("leftovers_total", total);
+  leftovers_written_ = total == 0;
+  return write_over(*look_.dir, shim::kFinalTmp, shim::kFinal, line.finish()) == 0;
+}
+
+bool Orphan::write_leftovers() {
+  shim::JsonLine line;
+  line.text("job", look_.job.str());
+  line.text("supervisor", "lost");
+  line.boolean("kept", policy_.keep_leftovers && !stop_wanted_);
+  scan();
+  const std::size_t total = shim::append_notes(line, "survived", *members_, fifo_id_);
+  line.number("survived_total", total);
+  return shim::write_record({look_.dir->fd(), shim::kLeftoversTmp, shim::kLeftovers},
+                            line.finish()) == 0;
+}
+
+Orphan::Progress Orphan::step(MonoTime now) {
+  Progress progress;
+  struct stat info {};
+  if (fstat(look_.dir->fd(), &info) == 0 && info.st_nlink == 0) {
+    // The directory was removed: there is nowhere left to record anything.
+    progress.changed = true;
+    progress.done = true;
+    return progress;
+  }
+  const bool empty = drain_fifo();
+  if (!main_ended_) note_main_end(now);
+  if (ended_at_ == MonoTime{} && main_ended_) ended_at_ = now;
+  if (stop_wanted_ && kill_ != Kill::done) {
+    progress.again_in = stop_step(now, policy_.grace);
+    progress.changed = std::exchange(survivors_changed_, false);
+    if (progress.again_in) return progress;
+    if (!main_ended_) note_main_end(now);
+  }
+  if (!main_ended_) {
+    if (!empty) progress.again_in = Millis(0);
+    // Without a pidfd there is nothing to wait for but time.
+    if (empty && (!pidfd_.valid() || stop_wanted_)) progress.again_in = kPause * 5;
+    return progress;
+  }
+  if (!status_settled_) {
+    status_ = exit_status_of(pidfd_.get());
+    status_settled_ = status_ || since(now, ended_at_) >= kStatusWait;
+    if (!status_settled_) return Progress{kPause, false, false};
+  }
+  if (!exit_written_) {
+    exit_written_ = write_exit();
+    if (!exit_written_) return Progress{kLatePause, false, false};
+    progress.changed = true;
+  }
+  if (!final_written_) {
+    progress.again_in = drain_step(now);
+    if (progress.again_in) return progress;
+    final_written_ = write_final();
+    progress.changed = true;
+    if (!final_written_) return Progress{kLatePause, true, false};
+  }
+  if (!leftovers_written_ || stop_wanted_) {
+    const bool keep = policy_.keep_leftovers && !stop_wanted_;
+    if (!keep) {
+      progress.again_in = stop_step(now, stop_wanted_ ? policy_.grace : policy_.leftover_grace);
+      const bool late = kill_ == Kill::killing && since(now, kill_began_) >= kSettleWithin;
+      if (progress.again_in && (leftovers_written_ || !late)) return progress;
+    }
+    const bool written = write_leftovers();
+    progress.changed = true;
+    if (!written) progress.again_in = kLatePause;
+    leftovers_written_ = leftovers_written_ || written;
+    if (progress.again_in) return progress;
+  }
+  progress.done = true;
+  return progress;
+}
+
+}  // namespace waybill::supervise

@@ -1,0 +1,95 @@
+#pragma once
+// Completes a job whose supervisor is gone: adopts the main process while it lives, keeps its
+// output, tells its end where the kernel can, stops it when that is wished, deals with leftovers,
+// and writes the records that the supervisor would have written, marked "supervisor":"lost".
+// Nothing it finds is a proof. Lives on the channel's thread; `step` never blocks for long.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "shim/output_file.h"
+#include "supervise/job_look.h"
+#include "supervise/process_scan.h"
+
+namespace waybill::supervise {
+
+struct OrphanPolicy {
+  Millis grace{5000};
+  Millis leftover_grace{1000};
+  Millis drain_grace{500};
+  Millis drain_max{2000};
+  bool keep_leftovers = false;
+  shim::OutputLimits limits;
+};
+
+// From the launch file; the defaults where it is missing or does not check.
+OrphanPolicy orphan_policy(const JobDir& dir);
+
+class Orphan {
+ public:
+  // Takes the directory and, so that nobody else acts on the job, its lock.
+  Orphan(JobLook look, OrphanPolicy policy);
+
+  // Descriptors that call for a step when readable; -1: none.
+  int pidfd() const { return pidfd_.get(); }
+  int fifo() const { return fifo_.get(); }
+
+  void request_stop() { stop_wanted_ = true; }
+
+  struct Progress {
+    std::optional<Millis> again_in;  // call again after this time at the latest
+    bool changed = false;            // a record was written, or survivors are others
+    bool done = false;               // everything is on record
+  };
+  Progress step(MonoTime now);
+
+  // While a stop is under way: what the last scan found.
+  const std::vector<core::ProcessNote>& survivors() const { return survivors_; }
+
+  // The main process had already ended when this began, so only its leftovers are of interest.
+  bool only_leftovers() const { return final_written_; }
+
+ private:
+  enum class Kill { idle, grace, killing, done };
+
+  bool drain_fifo();
+  void note_main_end(MonoTime now);
+  bool scan();
+  void signal_all(int signal);
+  std::optional<Millis> stop_step(MonoTime now, Millis grace);
+  std::optional<Millis> drain_step(MonoTime now);
+  bool write_exit();
+  bool write_final();
+  bool write_leftovers();
+  void remember_survivors();
+
+  JobLook look_;
+  OrphanPolicy policy_;
+  ScanTarget target_;
+  shim::OutputFile out_;
+  shim::FileId fifo_id_;
+  UniqueFd pidfd_;
+  UniqueFd fifo_;
+  bool main_ended_ = false;
+  bool status_settled_ = false;
+  std::optional<int> status_;
+  MonoTime ended_at_{};
+  MonoTime last_byte_at_{};
+  bool stop_wanted_ = false;
+  bool ended_by_stop_ = false;
+  bool exit_written_ = false;
+  bool final_written_ = false;
+  bool leftovers_written_ = false;
+  bool drained_ = false;
+  Kill kill_ = Kill::idle;
+  MonoTime kill_began_{};
+  int empty_scans_ = 0;
+  std::unique_ptr<shim::Members> members_;
+  std::vector<core::ProcessNote> survivors_;
+  bool survivors_changed_ = false;
+};
+
+}  // namespace waybill::supervise

@@ -1,0 +1,123 @@
+#include "world.h"
+
+#include <stdlib.h>
+
+namespace waybill::test {
+
+World::World() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "waybill-test-XXXXXX").string();
+  dir_ = ::mkdtemp(pattern.data());
+  EXPECT_TRUE(start());
+}
+
+World::~World() {
+  engine_.reset();
+  store_.writer.reset();
+  std::filesystem::remove_all(dir_);
+}
+
+Result<void> World::start() {
+  engine_.reset();
+  store_.writer.reset();
+  TRY_ASSIGN(store_, store::open_store(path(), clock));
+  TRY_ASSIGN(store::Sealer sealer, store::Sealer::open((dir_ / "key").string(), store_.created));
+  sealer_ = std::make_unique<store::Sealer>(std::move(sealer));
+  engine::Parts parts{
+      *store_.writer,
+      *sealer_,
+      channel,
+      clock,
+      dir_.string(),
+      "test",
+      settings,
+      [this](const core::Owner& owner, int, std::uint64_t) { watched.push_back(owner); },
+      [this](const std::string& text) { warnings.push_back(text); }};
+  engine_ = std::make_unique<engine::Engine>(std::move(parts));
+  return engine_->open();
+}
+
+std::shared_ptr<Outcome> World::post(engine::Command command) {
+  auto outcome = std::make_shared<Outcome>();
+  std::vector<engine::Ticket> batch;
+  batch.push_back({std::move(command), [outcome](Result<engine::Reply> result) {
+                     EXPECT_FALSE(outcome->answered) << "answered twice";
+                     outcome->answered = true;
+                     outcome->result = std::move(result);
+                   }});
+  engine_->run_batch(std::move(batch));
+  return outcome;
+}
+
+void World::started(const JobId& job) {
+  core::JobFacts facts;
+  facts.job = job;
+  facts.supervision = core::Supervision::running;
+  facts.started_at = clock.wall();
+  post(engine::ObservedFacts{std::move(facts)});
+}
+
+core::JobFacts World::finished_facts(const JobId& job, int code) {
+  core::JobFacts facts;
+  facts.job = job;
+  facts.supervision = core::Supervision::finished;
+  facts.started_at = clock.wall();
+  facts.finished_at = clock.wall();
+  facts.duration = Millis(5);
+  facts.exit = core::Exit::exited(code);
+  facts.proof = core::Proof::subreaper;
+  facts.output = core::OutputFacts{};
+  return facts;
+}
+
+void World::ended(const JobId& job, int code, const std::string& tail) {
+  core::JobFacts facts = finished_facts(job, code);
+  facts.tail = tail;
+  ended(std::move(facts));
+}
+
+void World::ended(core::JobFacts facts) { post(engine::ObservedFacts{std::move(facts)}); }
+
+engine::Caller host(const std::string& session, const std::string& key,
+                    engine::ConnectionId connection) {
+  return {{TenantId("local"), SessionId(session)}, HostKey(key), connection};
+}
+
+engine::Caller person(const std::string& session, engine::ConnectionId connection) {
+  return {{TenantId("local"), SessionId(session)}, std::nullopt, connection};
+}
+
+engine::RunRequest command(const engine::Caller& caller, const std::string& text,
+                           const std::string& turn) {
+  engine::RunRequest request;
+  request.caller = caller;
+  request.shell = "/bin/bash";
+  request.command = text;
+  request.cwd = "/";
+  request.env = {"PATH=/usr/bin:/bin"};
+  if (!turn.empty()) request.turn = TurnId(turn);
+  return request;
+}
+
+engine::RunRequest turn_command(const engine::Caller& caller, const std::string& text,
+                                const std::string& turn) {
+  engine::RunRequest request = command(caller, text, turn);
+  request.owner = core::OwnerKind::turn;
+  return request;
+}
+
+engine::TurnRequest turn(const engine::Caller& caller, core::TurnVerb verb, const std::string& id) {
+  engine::TurnRequest request;
+  request.caller = caller;
+  request.verb = verb;
+  request.turn = TurnId(id);
+  return request;
+}
+
+engine::InboxRequest inbox(const engine::Caller& caller, std::optional<Millis> timeout) {
+  engine::InboxRequest request;
+  request.caller = caller;
+  request.timeout = timeout;
+  return request;
+}
+
+}  // namespace waybill::test

@@ -1,0 +1,120 @@
+#pragma once
+// A small world for the engine: a real store in a directory of its own, a clock that is set by
+// hand, and a channel that does what the test says. Tests are run on every store there is.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/queries.h"
+#include "store/open.h"
+#include "store/sealer.h"
+
+namespace waybill::test {
+
+class ManualClock final : public Clock {
+ public:
+  WallTime wall() const override { return wall_; }
+  MonoTime mono() const override { return mono_; }
+  void advance(Millis by) {
+    wall_ += by;
+    mono_ += by;
+  }
+  void jump(Millis by) { wall_ += by; }  // the wall clock alone
+
+ private:
+  WallTime wall_{Millis(1'796'040'000'000)};
+  MonoTime mono_{std::chrono::hours(1)};
+};
+
+class FakeChannel final : public supervise::Channel {
+ public:
+  void supervise(supervise::SuperviseOrder order) override { orders.push_back(std::move(order)); }
+  void forget(const JobId& job) override { forgotten.push_back(job); }
+  GenerationId generation() const override { return GenerationId("g1"); }
+
+  std::vector<supervise::SuperviseOrder> orders;
+  std::vector<JobId> forgotten;
+};
+
+// What became of one ticket.
+struct Outcome {
+  bool answered = false;
+  Result<engine::Reply> result = engine::Reply{};
+};
+
+class World {
+ public:
+  World();
+  ~World();
+
+  // Starts, or starts again as after a crash: whatever was in memory is gone.
+  Result<void> start();
+  void crash() { engine_.reset(); }
+
+  std::shared_ptr<Outcome> post(engine::Command command);
+  template <class T>
+  T ask(engine::Command command) {
+    const auto outcome = post(std::move(command));
+    EXPECT_TRUE(outcome->answered) << "the call waits";
+    EXPECT_TRUE(outcome->result) << (outcome->result ? "" : outcome->result.error().message);
+    if (!outcome->answered || !outcome->result) return T{};
+    return std::get<T>(*outcome->result);
+  }
+  Error refuse(engine::Command command) {
+    const auto outcome = post(std::move(command));
+    EXPECT_TRUE(outcome->answered) << "the call waits";
+    EXPECT_FALSE(outcome->result) << "the call was not refused";
+    if (!outcome->answered || outcome->result) return Error{ErrorCode::unavailable, {}};
+    return outcome->result.error();
+  }
+
+  // Time passes; what is due is done.
+  void pass(Millis time) {
+    clock.advance(time);
+    engine_->tick();
+  }
+
+  // The supervisor's reports.
+  void started(const JobId& job);
+  void ended(const JobId& job, int code, const std::string& tail = {});
+  void ended(core::JobFacts facts);
+  core::JobFacts finished_facts(const JobId& job, int code);
+
+  store::Database& db() { return *store_.writer; }
+  engine::Engine& engine() { return *engine_; }
+  std::string path() const { return (dir_ / "waybill.db").string(); }
+
+  ManualClock clock;
+  FakeChannel channel;
+  Settings settings;
+  std::vector<std::string> warnings;
+  std::vector<core::Owner> watched;
+
+ private:
+  std::filesystem::path dir_;
+  store::OpenedStore store_;
+  std::unique_ptr<store::Sealer> sealer_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+// A host of session `session`: key "k1", connection 1, unless told otherwise.
+engine::Caller host(const std::string& session = "s1", const std::string& key = "k1",
+                    engine::ConnectionId connection = 1);
+// Somebody of the same user who names the session.
+engine::Caller person(const std::string& session = "s1", engine::ConnectionId connection = 9);
+
+engine::RunRequest command(const engine::Caller& caller, const std::string& text,
+                           const std::string& turn = {});
+engine::RunRequest turn_command(const engine::Caller& caller, const std::string& text,
+                                const std::string& turn);
+engine::TurnRequest turn(const engine::Caller& caller, core::TurnVerb verb,
+                         const std::string& id = "t1");
+engine::InboxRequest inbox(const engine::Caller& caller, std::optional<Millis> timeout = {});
+
+}  // namespace waybill::test
