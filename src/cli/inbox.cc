@@ -14,7 +14,8 @@ Result<void> print_hand_over(Client& client, const Context& context, const json:
   if (context.json) {
     print_line(edge::to_text(hand_over));
   } else {
-    print_line(safe_block(text_of(hand_over, "text")));
+    const std::string text = safe_block(text_of(hand_over, "text"));
+    print(text.ends_with('\n') ? text : text + "\n");
   }
   return confirm(client, context, text_of(hand_over, "delivery"));
 }

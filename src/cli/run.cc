@@ -17,6 +17,7 @@
 #include "cli/quote.h"
 #include "cli/stream.h"
 #include "cli/view.h"
+#include "core/scope.h"
 #include "edge/json.h"
 
 extern char** environ;
@@ -171,16 +172,23 @@ void give_hints(const Context& context) {
   }
 }
 
-std::string path_sentence(const std::string& path) {
+// How the result comes, in words that promise no more than the answer does.
+std::string path_sentence(const json::object& answer) {
+  const json::object& job = object_of(answer, "job");
+  const std::string path = text_of(answer, "delivery_path");
   if (path == "this_turn") return "Its result comes into this turn.";
   if (path == "wake") return "Its result wakes the session.";
-  return "Its result waits for the session's next host; `waybill wait` and `show` read it now.";
+  if (text_of(job, "session") == core::kUserSession) {
+    return "Its result: waybill wait " + text_of(job, "id");
+  }
+  return "Its result is kept for the session's host: it comes with its next `turn`, `inbox` or "
+         "`session attach`.";
 }
 
 void print_accepted(const json::object& answer) {
   const json::object& job = object_of(answer, "job");
   print_line(job_line(job));
-  print_line(path_sentence(text_of(answer, "delivery_path")));
+  print_line(path_sentence(answer));
   if (const std::string twin = text_of(answer, "twin"); !twin.empty()) {
     print_line("The same command is already running as " + twin + ".");
   }
@@ -257,8 +265,9 @@ Result<int> run_command(const Context& context) {
   TRY(client.connect());
   Result<json::object> answer = client.call("job.run", params);
   if (!answer) {
-    if (client.interrupted()) return kExitInterrupted;
-    return fail(std::move(answer.error()));
+    if (!client.interrupted()) return fail(std::move(answer.error()));
+    note("Interrupted before the answer; `waybill list` shows whether the job was accepted.");
+    return kExitInterrupted;
   }
   if (!wait) {
     if (context.json) {

@@ -25,7 +25,9 @@ void print_turn(const json::object& answer) {
   print_line("turn " + text_of(answer, "turn") + "  " + text_of(answer, "state") +
              (flag_of(answer, "stopped") ? "  stopped" : ""));
   for (const json::value& message : array_of(answer, "messages")) {
-    if (message.is_object()) print_line(safe_block(text_of(message.get_object(), "text")));
+    if (!message.is_object()) continue;
+    const std::string text = safe_block(text_of(message.get_object(), "text"));
+    print(text.ends_with('\n') ? text : text + "\n");
   }
   for (const json::value& job : array_of(answer, "waiting_for")) {
     if (job.is_object()) print_line("waits for  " + job_line(job.get_object()));
