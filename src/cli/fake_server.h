@@ -8,8 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <boost/json.hpp>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "cli/answer.h"
 #include "edge/json.h"
 
 namespace waybill::cli {

@@ -22,7 +22,7 @@ constexpr std::string_view kExitCodes = R"(
 | code | meaning |
 |---|---|
 | 0 | success |
-| the job's own | of `run --wait` and `wait`: the first that is not 0, in argument order; 128+n for a signal |
+| the job's own | of `run --wait` and `wait`: the first not 0, in the order given; 128+n: signal |
 | 119 | the shell's exit was 0, but a stage of the pipeline failed |
 | 120 | usage |
 | 121 | refused; the error's code is printed |
@@ -46,8 +46,8 @@ started_at, finished_at, duration_ms, output:{bytes,kept_bytes,gaps,digest,redac
 leftovers:[{pid,comm,cmdline,state,holds_output}], usage:{cpu_ms,max_rss_bytes}, receipts:[…],
 events:[{id,state,tries,last_error,acked_as}]`. Also `owner`, `wake`, `shell`, `survivors` (while
 stopping), `leftovers_kept`, `ended_by_itself`, `output.digest_reason`, `output.incomplete`,
-`exit.errno`, and `cwd_base64` when cwd is not valid UTF-8. `exit` is null until the job is finished;
-`exit.signal` is a number; a stage's 128+n stays `code`. Lists leave `receipts` and `events` empty.
+`exit.errno`, and `cwd_base64` when cwd is not valid UTF-8. `exit` is null until the job is
+finished; `exit.signal` is a number; a stage's 128+n stays `code`. Lists leave `receipts` and `events` empty.
 
 **Receipt**: `seq, node_seq, name, from, to, attempt, activation, at, cause, actor, reason,
 scope:{tenant,session,turn,sandbox,generation}`.

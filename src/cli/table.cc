@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kMany = 1000;
 constexpr std::string_view kTurnJson =
-    R"({"turn","state":"open"|"held"|"closed","stopped","messages":[…],"revision","waiting_for":[…],"timed_out"})";
+    R"({"turn","state":"open"|"held"|"closed","stopped","messages":[…],"revision",)"
+    R"("waiting_for":[…],"timed_out"})";
 constexpr std::string_view kSessionJson = R"({"session":{…}})";
 
 FlagInfo timeout_flag(std::string_view description) {

@@ -276,8 +276,8 @@ TEST_F(RpcSessionTest, LongTextsAndDuplicateKeysDoNoHarm) {
 TEST_F(RpcSessionTest, MutatedLinesNeverCrash) {
   greet();
   std::mt19937 random(20261130);
-  const std::string seed =
-      R"({"jsonrpc":"2.0","id":1,"method":"job.run","params":{"command":"x","cwd":"/","env":{"A":"b"}}})";
+  const std::string seed = R"({"jsonrpc":"2.0","id":1,"method":"job.run",)"
+                           R"("params":{"command":"x","cwd":"/","env":{"A":"b"}}})";
   for (int round = 0; round < 20'000; ++round) {
     std::string line = seed;
     for (int i = 0; i < 4; ++i) {
