@@ -47,7 +47,8 @@ leftovers:[{pid,comm,cmdline,state,holds_output}], usage:{cpu_ms,max_rss_bytes},
 events:[{id,state,tries,last_error,acked_as}]`. Also `owner`, `wake`, `shell`, `survivors` (while
 stopping), `leftovers_kept`, `ended_by_itself`, `output.digest_reason`, `output.incomplete`,
 `exit.errno`, and `cwd_base64` when cwd is not valid UTF-8. `exit` is null until the job is
-finished; `exit.signal` is a number; a stage's 128+n stays `code`. Lists leave `receipts` and `events` empty.
+finished; `exit.signal` is a number; a stage's 128+n stays `code`. Lists leave `receipts` and
+`events` empty.
 
 **Receipt**: `seq, node_seq, name, from, to, attempt, activation, at, cause, actor, reason,
 scope:{tenant,session,turn,sandbox,generation}`.
