@@ -155,13 +155,13 @@ Result<void> Daemon::Impl::start_engine() {
           if (watch) watch->any_changed();
         });
       }});
-  channel = std::make_unique<supervise::LocalChannel>(
-      dir.path, shim_path,
-      [this](core::JobFacts facts) {
-        engine::prepare(facts, settings);
-        engine->report(std::move(facts));
-      },
-      [this](const std::string& text) { log->warn(text); });
+  TRY_ASSIGN(channel, supervise::LocalChannel::open(
+                          {dir.path, shim_path,
+                           [this](core::JobFacts facts) {
+                             engine::prepare(facts, settings);
+                             engine->report(std::move(facts));
+                           },
+                           [this](const std::string& text) { log->warn(text); }}));
   return engine->start([this] {
     return open_engine_seat(
         {dir.path, *channel, clock, settings,

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Leftover{"a", "echo done > >(cat; sleep 900); exit 3", 3, "done\n"},
                       Leftover{"b", "echo x; sleep 900 & exit 0", 0, "x\n"},
                       Leftover{"c", "setsid sleep 900 >/dev/null & exit 5", 5, ""}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& row) { return std::string(row.param.name); });
 
 TEST_F(LocalChannelTest, S23_a_leftover_without_our_output_does_not_hold_the_job) {
   const std::string seconds = unique_seconds();
