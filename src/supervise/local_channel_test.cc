@@ -82,7 +82,7 @@ TEST_F(LocalChannelTest, I9_signals_are_at_their_defaults_and_stdin_is_empty) {
 }
 
 TEST_F(LocalChannelTest, environment_descriptors_session_and_umask_are_the_jobs_own) {
-  LaunchOrder launch = order("env | sort; ls /proc/self/fd | tr '\\n' ' '; umask; "
+  LaunchOrder launch = order("env | cat; ls /proc/self/fd | tr '\\n' ' '; umask; "
                              "ps -o sid= -p $$ | tr -d ' ' ; echo $$");
   launch.umask = 027;
   launch.env = {"PATH=/usr/bin:/bin", "B=2 3", "A=\xff\n1"};
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Leftover{"a", "echo done > >(cat; sleep 900); exit 3", 3, "done\n"},
                       Leftover{"b", "echo x; sleep 900 & exit 0", 0, "x\n"},
                       Leftover{"c", "setsid sleep 900 >/dev/null & exit 5", 5, ""}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& which) { return std::string(which.param.name); });
 
 TEST_F(LocalChannelTest, S23_a_leftover_without_our_output_does_not_hold_the_job) {
   const std::string seconds = unique_seconds();
