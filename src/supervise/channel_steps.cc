@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,6 +154,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::launching:
     case core::Supervision::running:
     case core::Supervision::draining:
+      hold_output(job, *look.dir);
       if (job.stop_wanted) confirm_stop(job, look);
       watch_shim(job, look);
       return report(job, facts_of(look));
@@ -160,6 +162,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::lost:
     case core::Supervision::finished:
       if (look.lock_held) {
+        job.fifo_hold.reset();
         if (job.stop_wanted) confirm_stop(job, look);
         watch_shim(job, look);
         return report(job, facts_of(look));
@@ -168,6 +171,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
           (job.stop_wanted && look.leftovers.good() && !look.leftovers.value.survived.empty())) {
         return adopt(job, std::move(look));
       }
+      job.fifo_hold.reset();
       return report(job, facts_of(look));
     case core::Supervision::generation_gone:
       return report(job, facts_of(look));
@@ -204,6 +208,8 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
   if (!look.lock.valid()) return refuse({"The job's lock cannot be taken.", errno});
   if (job.launches > 0) job.launch->crash_point.clear();  // a test's supervisor dies once
   failure = write_launch_files(*job.launch, *look.dir);
+  mkfifoat(look.dir->fd(), shim::kOutFifo, 0600);  // the supervisor makes it if we could not
+  hold_output(job, *look.dir);
   if (!failure.what.empty()) return refuse(failure);
   crash_point("supervise.after_launch_file");
   ++job.launches;
@@ -244,6 +250,19 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
   crash_point("supervise.after_ctl");
 }
 
+// Unread bytes of a FIFO are lost when nobody has it open. A command that kills its supervisor,
+// prints and ends would take its last words with it.
+void LocalChannel::Loop::hold_output(Job& job, const JobDir& dir) {
+  if (job.fifo_hold.valid()) return;
+  job.fifo_hold.reset(openat(dir.fd(), shim::kOutFifo,
+                             O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info {};
+  if (job.fifo_hold.valid() &&
+      (fstat(job.fifo_hold.get(), &info) != 0 || !S_ISFIFO(info.st_mode))) {
+    job.fifo_hold.reset();
+  }
+}
+
 // Waits for the end of a supervisor that is not our child, or of one that cannot be named yet.
 void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
   if (job.shim_pidfd.valid() && job.shim_token != 0) return;
@@ -276,6 +295,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
   }
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
   job.orphan = std::make_unique<Orphan>(std::move(look), policy);
+  job.fifo_hold.reset();  // it has opened its own
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
     job.main_token = watch(job, Source::orphan_main, job.orphan->pidfd());
