@@ -56,7 +56,7 @@ core::JobFacts not_launched(const JobId& id, const LaunchFailure& failure) {
   facts.launch_error = failure.what;
   facts.launch_errno = failure.error;
   if (!failure.what.empty()) {
-    facts.exit = core::Exit::not_started("launch", failure.error, failure.what);
+    facts.exit = core::Exit::not_started(failure.step, failure.error, failure.what);
   }
   return facts;
 }
@@ -113,11 +113,12 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
     const int error = WEXITSTATUS(status);
     job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
-                   error};
+                   error, "start_record"};
     // EBADMSG: the launch file did not check; it is written again. ECANCELED: a stop came first.
     job.launch_failed = error != EBADMSG && error != ECANCELED;
   } else if (WIFSIGNALED(status)) {
-    job.failure = {"The supervisor was killed before it had started the command.", 0};
+    job.failure = {"The supervisor was killed before it had started the command.", 0,
+                   "start_record"};
   }
 }
 
@@ -139,6 +140,7 @@ void LocalChannel::Loop::evaluate(Job& job) {
   if (look.supervision != core::Supervision::not_launched &&
       look.supervision != core::Supervision::launching) {
     job.start_seen = true;
+    job.launch.reset();  // it may be large, and is not needed again
   }
   if (look.dir && look.start.state != RecordState::absent && !look.lock_held) {
     unlinkat(look.dir->fd(), shim::kLaunchEnv, 0);  // the supervisor died before it could
@@ -233,16 +235,16 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
     const int error = look.dir->write_durably(shim::kStopReqTmp, shim::kStopReq,
                                               stop_request_line(job.id, job.stop));
     if (error != 0) {
-      warn("The stop wish of job " + job.id.str() + " cannot be written: " +
-           strerrordesc_np(error) + ". It is tried again.");
+      warn("The stop wish of job " + job.id.str() +
+           " cannot be written: " + strerrordesc_np(error) + ". It is tried again.");
       return wake_after(job, kLookLater);
     }
     crash_point("supervise.after_stop_req");
   } else if (!job.answer_owed) {
     return;
   }
-  const UniqueFd ctl(openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC |
-                                                            O_NOFOLLOW));
+  const UniqueFd ctl(
+      openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   // No reader yet: the supervisor looks for the wish itself once it has opened its end.
   if (!ctl.valid()) return;
   const ssize_t n = ::write(ctl.get(), "s", 1);
@@ -254,9 +256,9 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
 // prints and ends would take its last words with it.
 void LocalChannel::Loop::hold_output(Job& job, const JobDir& dir) {
   if (job.fifo_hold.valid()) return;
-  job.fifo_hold.reset(openat(dir.fd(), shim::kOutFifo,
-                             O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info {};
+  job.fifo_hold.reset(
+      openat(dir.fd(), shim::kOutFifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info{};
   if (job.fifo_hold.valid() &&
       (fstat(job.fifo_hold.get(), &info) != 0 || !S_ISFIFO(info.st_mode))) {
     job.fifo_hold.reset();
@@ -332,9 +334,9 @@ void LocalChannel::Loop::step_orphan(Job& job) {
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, true});
   core::JobFacts facts = facts_of(look);
   if (look.final_record.state == RecordState::absent) {
-    facts.supervision =
-        look.exit.good() && !look.exit.value.by_daemon ? core::Supervision::draining
-                                                       : core::Supervision::orphaned;
+    facts.supervision = look.exit.good() && !look.exit.value.by_daemon
+                            ? core::Supervision::draining
+                            : core::Supervision::orphaned;
     facts.survivors = job.orphan->survivors();
   }
   report(job, std::move(facts));

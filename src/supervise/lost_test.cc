@@ -12,8 +12,8 @@
 #include <fstream>
 
 #include "base/crc32.h"
-#include "supervise/launcher.h"
 #include "supervise/channel_fixture.h"
+#include "supervise/launcher.h"
 #include "supervise/process_scan.h"
 
 namespace waybill::supervise {
@@ -231,8 +231,8 @@ TEST_F(LostTest, I7_killed_during_the_stop_nothing_survives_and_nothing_is_prove
   for (const char* point : {"shim.stop_term", "shim.stop_kill"}) {
     SCOPED_TRACE(point);
     const std::string sleep = "sleep " + unique_seconds();
-    const JobId job = run(counting(point, "trap '' TERM; setsid " + sleep + " & echo up; " + sleep +
-                                              "; " + sleep));
+    const JobId job = run(
+        counting(point, "trap '' TERM; setsid " + sleep + " & echo up; " + sleep + "; " + sleep));
     wait_output(job, "up");
     stop(job);
     const core::JobFacts facts = wait_ended(job);

@@ -47,14 +47,20 @@ TEST(Records, I9_every_flipped_byte_makes_it_torn) {
 
 TEST(Records, I9_right_checksum_with_wrong_content_is_torn) {
   const std::pair<const char*, const char*> changes[] = {
-      {"\"protocol\":1", "\"protocol\":2"},     {"\"j1\"", "\"j2\""},
-      {"\"code\":0", "\"code\":null"},          {"\"code\":0", "\"code\":\"0\""},
-      {"\"code\":0", "\"code\":0.5"},           {"\"code\":0", "\"code\":99999999999"},
-      {"\"code\":0,", ""},                      {"\"kind\":\"exited\"", "\"kind\":\"signaled\""},
-      {"\"kind\":\"exited\"", "\"kind\":\"x\""}, {"\"signal\":null", "\"signal\":9"},
+      {"\"protocol\":1", "\"protocol\":2"},
+      {"\"j1\"", "\"j2\""},
+      {"\"code\":0", "\"code\":null"},
+      {"\"code\":0", "\"code\":\"0\""},
+      {"\"code\":0", "\"code\":0.5"},
+      {"\"code\":0", "\"code\":99999999999"},
+      {"\"code\":0,", ""},
+      {"\"kind\":\"exited\"", "\"kind\":\"signaled\""},
+      {"\"kind\":\"exited\"", "\"kind\":\"x\""},
+      {"\"signal\":null", "\"signal\":9"},
       {"\"ended_by\":\"itself\"", "\"ended_by\":\"me\""},
       {"\"supervisor\":\"shim\"", "\"supervisor\":\"\""},
-      {"\"cpu_ms\":3", "\"cpu_ms\":-3"},        {"\"oom\":false", "\"oom\":0"},
+      {"\"cpu_ms\":3", "\"cpu_ms\":-3"},
+      {"\"oom\":false", "\"oom\":0"},
   };
   for (const auto& [from, to] : changes) {
     EXPECT_EQ(parse_exit(with_crc(replaced(kExitBody, from, to)), "j1").state, RecordState::torn)
@@ -97,8 +103,7 @@ TEST(Records, what_the_writer_escapes_the_reader_understands) {
   const Read<SurvivorRecord> record = parse_survivors(line.finish(), "j1");
   ASSERT_TRUE(record.good());
   EXPECT_EQ(record.value.survivors[0].comm, std::string("a\"b\\c\n\x01\x7f", 8));
-  EXPECT_EQ(record.value.survivors[0].cmdline,
-            "x?\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80???y????");
+  EXPECT_EQ(record.value.survivors[0].cmdline, "x?\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80???y????");
 }
 
 TEST(Records, a_list_that_is_too_long_is_cut_and_still_checks) {

@@ -88,8 +88,8 @@ TEST_F(StageTest, I9_what_was_not_captured_is_not_claimed) {
     EXPECT_EQ(facts.tail, expected.output);
   }
   // One element: nothing about a pipeline.
-  for (const char* command : {"false | true && echo done", "false | true; echo rc=$?",
-                              "false | true & wait"}) {
+  for (const char* command :
+       {"false | true && echo done", "false | true; echo rc=$?", "false | true & wait"}) {
     const core::JobFacts facts = wait_finished(run(command));
     ASSERT_TRUE(facts.stages) << command;
     EXPECT_EQ(facts.stages->statuses.size(), 1U) << command;
@@ -113,7 +113,8 @@ TEST_F(StageTest, the_jobs_own_BASH_ENV_is_restored_and_read) {
   ASSERT_NE(file, nullptr);
   fputs("FROM_MINE=yes\n", file);
   fclose(file);
-  LaunchOrder launch = order("echo \"$FROM_MINE $BASH_ENV\"; bash -c 'echo $FROM_MINE'; false | true");
+  LaunchOrder launch =
+      order("echo \"$FROM_MINE $BASH_ENV\"; bash -c 'echo $FROM_MINE'; false | true");
   launch.env.push_back("BASH_ENV=$DATA/my env.sh");  // bash expands it
   const core::JobFacts facts = wait_finished(run(std::move(launch)));
   EXPECT_EQ(facts.tail, "yes $DATA/my env.sh\nyes\n");

@@ -28,10 +28,10 @@ class StopTest : public ChannelTest {
 TEST_F(StopTest, I7_stop_confirms_setsid_escapee) {
   const std::string seconds = unique_seconds();
   const std::string sleep = "sleep " + seconds;
-  const JobId job = run(nasty("bash -c '" + sleep + " & " + sleep + "' & setsid " + sleep +
-                                  " & (setsid " + sleep + " &) ; (setsid sh -c '" + sleep +
-                                  " & exit' &); echo up; wait",
-                              Millis(5000)));
+  const JobId job =
+      run(nasty("bash -c '" + sleep + " & " + sleep + "' & setsid " + sleep + " & (setsid " +
+                    sleep + " &) ; (setsid sh -c '" + sleep + " & exit' &); echo up; wait",
+                Millis(5000)));
   wait_output(job, "up");
   EXPECT_TRUE(eventually([&] { return processes_with(sleep).size() >= 5; }));
   stop(job);
@@ -56,9 +56,9 @@ TEST_F(StopTest, O12_what_ignores_TERM_is_killed_after_the_grace) {
 }
 
 TEST_F(StopTest, O12_a_trap_runs_to_its_end_once_and_its_output_is_kept) {
-  const JobId job = run(nasty("trap 'echo cleaned; exit 0' TERM; echo up; sleep " +
-                                  unique_seconds() + " & wait",
-                              Millis(60'000)));
+  const JobId job =
+      run(nasty("trap 'echo cleaned; exit 0' TERM; echo up; sleep " + unique_seconds() + " & wait",
+                Millis(60'000)));
   wait_output(job, "up");
   stop(job);
   const core::JobFacts facts = wait_finished(job);
@@ -75,8 +75,8 @@ TEST_F(StopTest, S26_a_stopped_process_gets_TERM_and_CONT) {
 }
 
 TEST_F(StopTest, S27_a_fork_loop_cannot_outrun_the_sweep) {
-  const JobId job = run(nasty("trap '' TERM; echo up; while :; do (setsid sleep 0.01 &) ; done",
-                              Millis(200)));
+  const JobId job =
+      run(nasty("trap '' TERM; echo up; while :; do (setsid sleep 0.01 &) ; done", Millis(200)));
   wait_output(job, "up");
   stop(job);
   const core::JobFacts facts = wait_finished(job);
@@ -88,10 +88,10 @@ TEST_F(StopTest, S27_a_fork_loop_cannot_outrun_the_sweep) {
 TEST_F(StopTest, I7_escapees_that_ignore_TERM_and_are_stopped) {
   const std::string seconds = unique_seconds();
   const std::string sleep = "sleep " + seconds;
-  const JobId job = run(nasty("trap '' TERM; (" + sleep + ") & setsid " + sleep +
-                                  " & bash -c \"trap '' TERM; " + sleep +
-                                  " & kill -STOP \\$!\"; echo up; wait",
-                              Millis(200)));
+  const JobId job =
+      run(nasty("trap '' TERM; (" + sleep + ") & setsid " + sleep + " & bash -c \"trap '' TERM; " +
+                    sleep + " & kill -STOP \\$!\"; echo up; wait",
+                Millis(200)));
   wait_output(job, "up");
   stop(job);
   EXPECT_EQ(wait_finished(job).proof, Proof::subreaper);
@@ -99,9 +99,9 @@ TEST_F(StopTest, I7_escapees_that_ignore_TERM_and_are_stopped) {
 }
 
 TEST_F(StopTest, S25_deadline_has_the_same_proof) {
-  LaunchOrder launch = nasty("trap '' TERM; setsid sleep " + unique_seconds() + " & sleep " +
-                                 unique_seconds(),
-                             Millis(100));
+  LaunchOrder launch =
+      nasty("trap '' TERM; setsid sleep " + unique_seconds() + " & sleep " + unique_seconds(),
+            Millis(100));
   launch.deadline = Millis(200);
   const core::JobFacts facts = wait_finished(run(std::move(launch)));
   EXPECT_EQ(facts.ended_by, EndedBy::deadline);
