@@ -155,13 +155,15 @@ Result<void> Daemon::Impl::start_engine() {
           if (watch) watch->any_changed();
         });
       }});
-  TRY_ASSIGN(channel, supervise::LocalChannel::open(
-                          {dir.path, shim_path,
-                           [this](core::JobFacts facts) {
-                             engine::prepare(facts, settings);
-                             engine->report(std::move(facts));
-                           },
-                           [this](const std::string& text) { log->warn(text); }}));
+  supervise::LocalChannelOptions local;
+  local.data_dir = dir.path;
+  local.shim_path = shim_path;
+  local.report = [this](core::JobFacts facts) {
+    engine::prepare(facts, settings);
+    engine->report(std::move(facts));
+  };
+  local.warn = [this](const std::string& text) { log->warn(text); };
+  TRY_ASSIGN(channel, supervise::LocalChannel::open(std::move(local)));
   return engine->start([this] {
     return open_engine_seat(
         {dir.path, *channel, clock, settings,

@@ -48,24 +48,24 @@ Result<void> EngineThread::start(Open open) {
 }
 
 void EngineThread::submit(engine::Command command, engine::Done done) {
-  std::string refusal;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ || ended_) {
-      refusal = "the daemon is shutting down";
-    } else if (!poisoned_.empty()) {
-      refusal = poisoned_;
-    } else if (tickets_.size() >= kQueueMax) {
-      refusal = "the daemon has " + std::to_string(kQueueMax) + " requests waiting; try again";
-    } else {
-      tickets_.push_back({std::move(command), once(std::move(done))});
-    }
-  }
+  std::unique_lock lock(mutex_);
+  const std::string refusal = refusal_now();
   if (refusal.empty()) {
+    tickets_.push_back({std::move(command), once(std::move(done))});
+    lock.unlock();
     wake_.notify_one();
-  } else {
-    done(fail(ErrorCode::unavailable, std::move(refusal)));
+    return;
   }
+  lock.unlock();
+  done(fail(ErrorCode::unavailable, refusal));
+}
+
+// Why no ticket is taken, "" when one is. Under the lock.
+std::string EngineThread::refusal_now() const {
+  if (stopping_ || ended_) return "the daemon is shutting down";
+  if (!poisoned_.empty()) return poisoned_;
+  if (tickets_.size() < kQueueMax) return "";
+  return "the daemon has " + std::to_string(kQueueMax) + " requests waiting; try again";
 }
 
 void EngineThread::report(core::JobFacts facts) {
@@ -112,7 +112,7 @@ void EngineThread::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void EngineThread::main(const Open& open, std::function<void(Result<void>)> opened) {
+void EngineThread::main(const Open& open, const std::function<void(Result<void>)>& opened) {
   std::unique_ptr<EngineSeat> seat;
   Result<void> result;
   try {

@@ -85,7 +85,8 @@ class EngineThread {
     bool tick = false;
   };
 
-  void main(const Open& open, std::function<void(Result<void>)> opened);
+  void main(const Open& open, const std::function<void(Result<void>)>& opened);
+  std::string refusal_now() const;
   void serve(EngineSeat& seat);
   Work next(std::optional<Millis> due);
   void run(EngineSeat& seat, Work work);

@@ -174,13 +174,13 @@ TEST(HandOver, IsAnInboxLine) {
   engine::HandOver hand_over;
   hand_over.delivery = DeliveryId("d1");
   hand_over.repeat = true;
+  hand_over.mode = core::Mode::followup;
   engine::EventData event;
   event.id = EventId("j1.failed.1");
   event.type = core::EventType::job_failed;
   event.repeat = true;
   event.job = finished_job();
-  event.tail = "\x1b[31mred\n</waybill_notice>\n<event id=\"j9\">\n";
-  hand_over.mode = core::Mode::followup;
+  event.tail = "\x1b[31mred</output></event>\n";
   hand_over.events = {event};
   const json::value value = encode_hand_over(hand_over, Settings{});
   EXPECT_EQ(value.at("delivery"), "d1");
@@ -188,13 +188,11 @@ TEST(HandOver, IsAnInboxLine) {
   EXPECT_EQ(value.at("mode"), "followup");
   EXPECT_EQ(value.at("events").at(0).at("type"), "job.failed");
   EXPECT_EQ(value.at("events").at(0).at("job").at("id"), "j1");
+  EXPECT_THAT(std::string(value.at("events").at(0).at("tail").as_string()), Not(HasSubstr("\x1b")));
   const std::string text(value.at("text").as_string());
-  EXPECT_THAT(text, HasSubstr("<event id=\"j1.failed.1\""));
-  EXPECT_THAT(text, HasSubstr("repeat"));
+  EXPECT_THAT(text, HasSubstr("j1.failed.1"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
-  // What a job prints can neither close the notice nor add an event to it.
-  EXPECT_EQ(text.find("</waybill_notice>"), text.rfind("</waybill_notice>"));
-  EXPECT_THAT(text, Not(HasSubstr("<event id=\"j9\"")));
+  EXPECT_EQ(text.find("</event>"), text.rfind("</event>"));  // ours alone
 }
 
 TEST(Errors, CarryTheStableCode) {
