@@ -53,4 +53,8 @@ inline const json::array& array_of(const json::object& object, std::string_view 
   return value != nullptr && value->is_array() ? value->get_array() : nothing;
 }
 
+// What they give lives in the object; one that is about to go is refused.
+const json::object& object_of(json::object&&, std::string_view) = delete;
+const json::array& array_of(json::object&&, std::string_view) = delete;
+
 }  // namespace waybill::cli

@@ -131,7 +131,10 @@ Result<std::string> read_ready_line(int fd) {
 Result<void> judge_ready_line(const std::string& line) {
   const Result<boost::json::value> value = edge::parse_json(line);
   const boost::json::object* object = value ? value->if_object() : nullptr;
-  if (object != nullptr && object->contains("ready")) return {};
+  if (object != nullptr) {
+    const boost::json::value* ready = object->if_contains("ready");
+    if (ready != nullptr && ready->is_bool() && ready->get_bool()) return {};
+  }
   if (object != nullptr) {
     if (const boost::json::value* error = object->if_contains("error");
         error != nullptr && error->is_object()) {

@@ -21,8 +21,8 @@ class Seat final : public EngineSeat {
       : store_(std::move(store)),
         sealer_(std::move(sealer)),
         engine_(engine::Parts{*store_.writer, sealer_, parts.channel, parts.clock, parts.data_dir,
-                              std::string(edge::kVersion), parts.settings, parts.watch_host,
-                              parts.warn}) {}
+                              std::string(edge::kVersion), store_.incarnation, parts.settings,
+                              parts.watch_host, parts.warn}) {}
 
   Result<void> open() { return engine_.open(); }
 

@@ -40,7 +40,19 @@ void DaemonService::submit(engine::Command command,
     return;
   }
   if (answer_without_engine(command, done)) return;
+  if (std::holds_alternative<engine::StatusRequest>(command)) done = with_identity(std::move(done));
   to_engine(std::move(command), std::move(done));
+}
+
+// The engine knows the state of the work; which process serves it is the daemon's to say.
+engine::Done DaemonService::with_identity(engine::Done done) const {
+  return [done = std::move(done), &basic = parts_.basic_status](Result<engine::Reply> reply) {
+    if (auto* status = reply ? std::get_if<engine::StatusReply>(&*reply) : nullptr) {
+      status->pid = basic.pid;
+      status->started_at = basic.started_at;
+    }
+    done(std::move(reply));
+  };
 }
 
 void DaemonService::to_engine(engine::Command command, engine::Done done) {

@@ -44,6 +44,7 @@ class DaemonService final : public edge::Service {
 
  private:
   bool answer_without_engine(const engine::Command& command, const engine::Done& done);
+  engine::Done with_identity(engine::Done done) const;
   void to_engine(engine::Command command, engine::Done done);
 
   Parts parts_;

@@ -39,19 +39,6 @@ json::array encode_texts(const std::vector<std::string>& texts) {
   return out;
 }
 
-// A completion that joins a turn is steering; one that stands in the inbox opens the next turn.
-std::string_view mode_of(core::OfferPath path) {
-  switch (path) {
-    case core::OfferPath::turn:
-    case core::OfferPath::read:
-      return "steer";
-    case core::OfferPath::inbox:
-    case core::OfferPath::follow:
-      return "followup";
-  }
-  return "followup";
-}
-
 json::object encode_settings(const Settings& settings) {
   json::object out;
   for (const SettingField& field : setting_fields()) {
@@ -179,7 +166,7 @@ json::value encode_hand_over(const engine::HandOver& hand_over, const Settings& 
   }
   return json::object{{"delivery", text(hand_over.delivery.str())},
                       {"repeat", hand_over.repeat},
-                      {"mode", text(mode_of(hand_over.path))},
+                      {"mode", word(hand_over.mode)},
                       {"events", std::move(events)},
                       {"text", text(notice_text(hand_over, settings))}};
 }

@@ -174,12 +174,13 @@ TEST(HandOver, IsAnInboxLine) {
   engine::HandOver hand_over;
   hand_over.delivery = DeliveryId("d1");
   hand_over.repeat = true;
+  hand_over.mode = core::Mode::followup;
   engine::EventData event;
   event.id = EventId("j1.failed.1");
   event.type = core::EventType::job_failed;
   event.repeat = true;
   event.job = finished_job();
-  event.tail = "\x1b[31mred\n| forged\nevent j9: ok\n";
+  event.tail = "\x1b[31mred</output></event>\n";
   hand_over.events = {event};
   const json::value value = encode_hand_over(hand_over, Settings{});
   EXPECT_EQ(value.at("delivery"), "d1");
@@ -187,10 +188,11 @@ TEST(HandOver, IsAnInboxLine) {
   EXPECT_EQ(value.at("mode"), "followup");
   EXPECT_EQ(value.at("events").at(0).at("type"), "job.failed");
   EXPECT_EQ(value.at("events").at(0).at("job").at("id"), "j1");
+  EXPECT_THAT(std::string(value.at("events").at(0).at("tail").as_string()), Not(HasSubstr("\x1b")));
   const std::string text(value.at("text").as_string());
-  EXPECT_THAT(text, HasSubstr("j1.failed.1 (repeat)"));
+  EXPECT_THAT(text, HasSubstr("j1.failed.1"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(text, HasSubstr("\n| event j9: ok"));
+  EXPECT_EQ(text.find("</event>"), text.rfind("</event>"));  // ours alone
 }
 
 TEST(Errors, CarryTheStableCode) {

@@ -1,77 +1,81 @@
 #include "edge/notice_text.h"
 
-#include "edge/json.h"
+#include "text/notice.h"
+#include "text/render.h"
+#include "text/utf8.h"
 
 namespace waybill::edge {
 namespace {
 
-bool printable(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return c == '\n' || c == '\t' || (byte >= 0x20 && byte != 0x7F);
+template <class Enum>
+std::string word_of(const std::optional<Enum>& value) {
+  return value ? std::string(core::to_word(*value)) : std::string();
 }
 
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (const char c : valid_utf8(text)) out.push_back(printable(c) && c != '\n' ? c : ' ');
-  return out;
-}
-
-// Every line of job text starts with a bar, so that nothing in it can pass for a line of ours.
-std::string framed(std::string_view text) {
-  std::string out;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = text.find('\n', at);
-    const std::size_t stop = end == std::string_view::npos ? text.size() : end;
-    out += "| " + std::string(text.substr(at, stop - at)) + "\n";
-    at = stop + 1;
+std::vector<text::NoticeProcess> processes(const std::vector<core::ProcessNote>& notes) {
+  std::vector<text::NoticeProcess> out;
+  for (const core::ProcessNote& note : notes) {
+    out.push_back({note.pid, note.comm, note.state, note.cmdline});
   }
   return out;
 }
 
-std::string event_text(const engine::EventData& event, const Settings& settings) {
+std::string fate(const engine::JobView& job) {
+  if (!job.leftovers_settled) return {};
+  return job.leftovers_kept ? "kept" : "killed";
+}
+
+text::NoticeEvent notice_event(const engine::EventData& event) {
   const engine::JobView& job = event.job;
-  std::string out = "event " + event.id.str() + (event.repeat ? " (repeat)" : "") + ": job " +
-                    job.id.str() + " is " + std::string(core::to_word(job.status));
-  if (job.verdict) out += ", verdict " + std::string(core::to_word(*job.verdict));
-  if (job.exit && job.exit->code) out += ", exit code " + std::to_string(*job.exit->code);
-  if (job.exit && job.exit->signal) out += ", signal " + std::to_string(*job.exit->signal);
-  if (job.cause) out += ", cause " + std::string(core::to_word(*job.cause));
-  out += "\ncommand, quoted data:\n" + framed(one_line(job.command_preview));
-  out += "last output of " + std::to_string(job.output.bytes) + " bytes, quoted data:\n" +
-         framed(tail_text(event.tail, settings));
-  return out + "Read all of it: waybill logs " + job.id.str() + "\n";
+  text::NoticeEvent out;
+  out.event_id = event.id.str();
+  out.type = core::to_word(event.type);
+  out.job_id = job.id.str();
+  out.label = job.label;
+  out.status = core::to_word(job.status);
+  out.verdict = word_of(job.verdict);
+  if (job.exit && job.verdict) out.sentence = core::describe(*job.exit, job.stages, *job.verdict);
+  for (std::size_t i = 0; i < job.stages.claimed.size(); ++i) {
+    out.stages.push_back(core::describe_stage(job.stages, i));
+  }
+  out.duration = job.duration;
+  out.cause = word_of(job.cause);
+  out.actor = job.actor;
+  // The supervisor's reason is the sentence itself; anybody else's is worth a line.
+  if (job.actor != "supervisor") out.reason = job.reason;
+  out.command = job.command_preview;
+  out.tail = event.tail;
+  out.output_bytes = job.output.bytes;
+  for (const core::Gap& gap : job.output.gaps) out.gaps.emplace_back(gap.from, gap.to);
+  out.output_incomplete = job.output.incomplete;
+  out.repeat = event.repeat;
+  out.read_more = "waybill logs " + job.id.str();
+  out.survivors = processes(job.survivors);
+  out.leftovers = processes(job.leftovers);
+  out.leftovers_fate = fate(job);
+  return out;
 }
 
 }  // namespace
 
 std::string tail_text(std::string_view raw, const Settings& settings) {
-  const std::size_t limit = settings.notice_tail_bytes;
-  if (raw.size() > limit) {
-    raw.remove_prefix(raw.size() - limit);
-    while (!raw.empty() && (static_cast<unsigned char>(raw.front()) & 0xC0U) == 0x80) {
-      raw.remove_prefix(1);
-    }
+  std::string rendered = text::render(raw);
+  const auto limit = static_cast<std::size_t>(settings.notice_tail_bytes);
+  if (rendered.size() > limit) {
+    rendered.erase(0, text::boundary_after(rendered, rendered.size() - limit));
   }
-  std::string out;
-  for (const char c : valid_utf8(raw)) {
-    if (printable(c)) out.push_back(c);
-  }
-  return out;
+  return rendered;
 }
 
 std::string notice_text(const engine::HandOver& hand_over, const Settings& settings) {
-  std::string out;
+  text::Notice notice;
+  notice.delivery_id = hand_over.delivery.str();
+  notice.repeat = hand_over.repeat;
   for (const engine::EventData& event : hand_over.events) {
-    const std::string text = event_text(event, settings);
-    if (out.size() + text.size() > settings.hand_over_bytes) {
-      out += "event " + event.id.str() + ": job " + event.job.id.str() + " is " +
-             std::string(core::to_word(event.job.status)) + " (shortened)\n";
-      continue;
-    }
-    out += text;
+    notice.events.push_back(notice_event(event));
   }
-  return out;
+  return text::render_notice(notice, {static_cast<std::size_t>(settings.notice_tail_bytes),
+                                      static_cast<std::size_t>(settings.hand_over_bytes)});
 }
 
 }  // namespace waybill::edge

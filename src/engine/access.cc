@@ -172,6 +172,7 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
   TRY(work.touch(owner));
   AttachReply reply;
   TRY_ASSIGN(reply.session, view_session(work.db(), work.settings(), *session));
+  reply.session.incarnation = work.parts().incarnation;
   TRY_ASSIGN(reply.outstanding, view_outstanding(work.db(), owner));
   return reply;
 }

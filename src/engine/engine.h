@@ -28,6 +28,7 @@ struct Parts {
   const Clock& clock;
   std::string data_dir;
   std::string version;
+  std::string incarnation;  // of the store
   Settings settings;
   // Asks to be told by HostGone when this process ends; it may have ended already.
   std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;

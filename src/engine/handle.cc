@@ -128,6 +128,7 @@ class Handler {
     status.version = work_.parts().version;
     status.data_dir = work_.parts().data_dir;
     status.store = "sqlite";
+    status.incarnation = work_.parts().incarnation;
     status.settings = work_.settings();
     status.running_jobs = work_.sequences().running;
     TRY_ASSIGN(status.queued_jobs, store::count_queued(work_.db()));
@@ -177,7 +178,9 @@ class Handler {
   Result<SessionView> session_view(const core::Owner& owner) {
     TRY_ASSIGN(const store::SessionRow* row, work_.find_session(owner));
     if (row == nullptr) return view_unknown_session(owner);
-    return view_session(work_.db(), work_.settings(), *row);
+    TRY_ASSIGN(SessionView view, view_session(work_.db(), work_.settings(), *row));
+    view.incarnation = work_.parts().incarnation;
+    return view;
   }
 
   Result<std::vector<JobView>> views(const core::Owner& owner, const std::vector<JobId>& ids) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,10 +41,11 @@ void raise_oom_score() {
 }
 
 void default_signals() {
+  // The system call itself: posix_spawn leaves the C library's two internal signals ignored, and
+  // sigaction() refuses to touch them. All zero is: default handler, no flags, empty mask.
+  static constexpr unsigned char kDefault[64] = {};
   for (int number = 1; number < NSIG; ++number) {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    sigaction(number, &action, nullptr);
+    syscall(SYS_rt_sigaction, number, kDefault, nullptr, sizeof(std::uint64_t));
   }
   sigset_t none;
   sigemptyset(&none);

@@ -21,10 +21,10 @@ const char* word_of(int step);
 
 struct ChildPlan {
   const Launch* launch = nullptr;
-  int dir = -1;              // the job directory
-  int gate_read = -1;        // one byte: go; end of file: never run
-  int gate_write = -1;       // the supervisor's end, closed here
-  int status_write = -1;     // closed by a successful exec
+  int dir = -1;           // the job directory
+  int gate_read = -1;     // one byte: go; end of file: never run
+  int gate_write = -1;    // the supervisor's end, closed here
+  int status_write = -1;  // closed by a successful exec
   const char** argv = nullptr;
   const char** envp = nullptr;
 };

@@ -9,19 +9,19 @@
 namespace waybill::shim {
 
 inline constexpr std::string_view kCrashPoints[] = {
-    "shim.after_lock",          // alive, nothing written
-    "shim.before_start",        // the child waits at the gate, no start record
-    "shim.after_start_tmp",     // the start record is written but not renamed
-    "shim.after_start",         // the start record is durable, the gate is shut
-    "shim.after_gate",          // the gate is open
-    "shim.main_exited",         // the main process has ended, nothing recorded
-    "shim.after_exit_tmp",      // the exit record is written but not renamed
-    "shim.after_exit_rename",   // the exit record is there
-    "shim.draining",            // leftovers are there, output is still read
-    "shim.after_final",         // the final record is durable
-    "shim.after_leftovers",     // the record of the leftovers is durable
-    "shim.stop_term",           // a stop was seen, no signal was sent
-    "shim.stop_kill",           // the grace is over, nothing was killed
+    "shim.after_lock",         // alive, nothing written
+    "shim.before_start",       // the child waits at the gate, no start record
+    "shim.after_start_tmp",    // the start record is written but not renamed
+    "shim.after_start",        // the start record is durable, the gate is shut
+    "shim.after_gate",         // the gate is open
+    "shim.main_exited",        // the main process has ended, nothing recorded
+    "shim.after_exit_tmp",     // the exit record is written but not renamed
+    "shim.after_exit_rename",  // the exit record is there
+    "shim.draining",           // leftovers are there, output is still read
+    "shim.after_final",        // the final record is durable
+    "shim.after_leftovers",    // the record of the leftovers is durable
+    "shim.stop_term",          // a stop was seen, no signal was sent
+    "shim.stop_kill",          // the grace is over, nothing was killed
 };
 
 // `wanted` comes from the launch file.

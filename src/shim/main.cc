@@ -41,7 +41,7 @@ struct MappedFile {
 int map_file(int dir, const char* name, MappedFile& out) {
   const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return errno;
-  struct stat info {};
+  struct stat info{};
   int error = fstat(fd, &info) == 0 ? 0 : errno;
   if (error == 0 && info.st_size > 0) {
     out.size = static_cast<std::size_t>(info.st_size);
@@ -83,7 +83,7 @@ int open_fifo(int dir, const char* name) {
   if (mkfifoat(dir, name, 0600) != 0 && errno != EEXIST) return -errno;
   const int fd = openat(dir, name, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -errno;
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode)) return fd;
   close(fd);
   return -EINVAL;

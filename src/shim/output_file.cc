@@ -60,8 +60,8 @@ bool parse_gaps(std::string_view text, OutputGap* gaps, std::size_t& count) {
   std::uint64_t last = 0;
   while (!rest.empty()) {
     OutputGap gap;
-    if (count == kGapsMax || !take(rest, " ") || !take_number(rest, gap.from) ||
-        !take(rest, "-") || !take_number(rest, gap.to) || gap.from < last || gap.to <= gap.from) {
+    if (count == kGapsMax || !take(rest, " ") || !take_number(rest, gap.from) || !take(rest, "-") ||
+        !take_number(rest, gap.to) || gap.from < last || gap.to <= gap.from) {
       return false;
     }
     last = gap.to;
@@ -94,7 +94,7 @@ int OutputFile::create(int dir, OutputLimits limits) {
 int OutputFile::resume(int dir, OutputLimits limits) {
   const int error = open_files(dir, limits, 0);
   if (error != 0) return error;
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd_, &info) != 0) return errno;
   char text[kGapsReserve];
   const ssize_t n = pread(gaps_fd_, text, sizeof text, 0);
@@ -177,9 +177,10 @@ void OutputFile::publish() {
   std::size_t length = 4;
   std::memcpy(text, "gaps", 4);
   for (std::size_t i = 0; i < gap_count_; ++i) {
-    length += static_cast<std::size_t>(std::snprintf(
-        text + length, sizeof text - length, " %llu-%llu",
-        static_cast<unsigned long long>(gaps_[i].from), static_cast<unsigned long long>(gaps_[i].to)));
+    length +=
+        static_cast<std::size_t>(std::snprintf(text + length, sizeof text - length, " %llu-%llu",
+                                               static_cast<unsigned long long>(gaps_[i].from),
+                                               static_cast<unsigned long long>(gaps_[i].to)));
   }
   const std::uint32_t crc = crc32(text, length);
   std::memcpy(text + length, " crc=", 5);
@@ -222,7 +223,8 @@ bool OutputFile::punch(std::uint64_t from, std::uint64_t to) {
 std::uint64_t OutputFile::line_end_before(std::uint64_t offset) const {
   char text[kBlock];
   const std::uint64_t from = offset > kBlock ? offset - kBlock : 0;
-  const ssize_t n = pread(fd_, text, static_cast<std::size_t>(offset - from), static_cast<off_t>(from));
+  const ssize_t n =
+      pread(fd_, text, static_cast<std::size_t>(offset - from), static_cast<off_t>(from));
   for (ssize_t i = n; i > 0; --i) {
     if (text[i - 1] == '\n') return from + static_cast<std::uint64_t>(i);
   }

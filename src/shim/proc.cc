@@ -202,7 +202,7 @@ bool holds_file(int pid, const FileId& file) {
   bool found = false;
   while (const dirent* entry = readdir(dir)) {
     if (entry->d_name[0] == '.') continue;
-    struct stat info {};
+    struct stat info{};
     if (fstatat(dirfd(dir), entry->d_name, &info, 0) != 0) continue;
     if (info.st_dev == file.dev && info.st_ino == file.ino) {
       found = true;
@@ -259,7 +259,7 @@ Generation read_generation() {
     text[std::strcspn(text, "\n")] = '\0';
     std::snprintf(generation.boot_id, sizeof generation.boot_id, "%.36s", text);
   }
-  struct stat info {};
+  struct stat info{};
   if (stat("/proc/self/ns/pid", &info) == 0) generation.pidns = info.st_ino;
   ProcStat init;
   if (read_proc_stat(1, init)) generation.init_start = init.start;

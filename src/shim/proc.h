@@ -21,7 +21,8 @@ struct ProcStat {
   char comm[64] = {};
 };
 
-// Reads /proc/PID/stat; the fields are found from the last ')'. False when there is no such process.
+// Reads /proc/PID/stat; the fields are found from the last ')'. False when there is no such
+// process.
 bool read_proc_stat(int pid, ProcStat& out);
 
 struct Member {

@@ -159,8 +159,7 @@ int reserve_record(int dir, const char* tmp, std::size_t bytes) {
 int fill_record(int fd, std::string_view line) {
   std::size_t done = 0;
   while (done < line.size()) {
-    const ssize_t n =
-        pwrite(fd, line.data() + done, line.size() - done, static_cast<off_t>(done));
+    const ssize_t n = pwrite(fd, line.data() + done, line.size() - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return n == 0 ? EIO : errno;
     done += static_cast<std::size_t>(n);

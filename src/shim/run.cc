@@ -189,7 +189,6 @@ void Shim::on_main_exit() {
   syscall(SYS_waitid, P_PID, setup_.main, &info_, WEXITED | WNOWAIT, &usage_);
   ended_mono_ns_ = mono_ns();
   ended_wall_ms_ = wall_ms();
-  if (stopping_ && ended_by_ == EndedBy::itself) ended_by_ = EndedBy::stop;
   JsonLine line;
   build_exit(line);
   put_reserved(setup_.exit_fd, {setup_.dir, kExitTmp, kExit}, line);
@@ -208,7 +207,7 @@ void Shim::put_reserved(int fd, RecordNames names, JsonLine& line) {
       if (std::string_view(names.tmp) == kExitTmp) crash("shim.after_exit_tmp");
       if (renameat(names.dir, names.tmp, names.dir, names.name) == 0) return;
     }
-    struct stat info {};
+    struct stat info{};
     gone_dir_ = fstat(setup_.dir, &info) == 0 && info.st_nlink == 0;
     // Someone may have removed the reserved file: without it, write another.
     if (gone_dir_ || write_record(names, text) == 0) return;
@@ -263,10 +262,9 @@ bool Shim::output_held() {
 // The main process has ended. Output is complete at once when nobody is left or nobody holds it;
 // otherwise what still comes is read for a bounded time.
 void Shim::drain() {
-  read_all_output();
   if (only_child_is(setup_.main)) {
-    read_all_output();
-    no_child_ = true;  // all that remains is the zombie whose end is on record
+    read_all_output();  // ends: nobody is left to write
+    no_child_ = true;   // all that remains is the zombie whose end is on record
     return;
   }
   settle_exit();
@@ -288,7 +286,7 @@ void Shim::drain() {
     if (next > look_at) next = look_at;
     pump(until(next));
   }
-  // Bounded: a leftover that writes without end must not keep us here.
+  // More than the FIFO holds, but bounded: a leftover may write without end.
   for (int i = 0; i < 8 && !read_output(); ++i) {
   }
 }
@@ -328,7 +326,7 @@ void Shim::write_final() {
 
 void Shim::run(const ShimSetup& setup) {
   setup_ = setup;
-  struct stat info {};
+  struct stat info{};
   if (fstat(setup_.fifo, &info) == 0) fifo_id_ = {info.st_dev, info.st_ino};
   last_sync_ns_ = mono_ns();
   read_ctl();

@@ -105,8 +105,8 @@ class Shim {
   bool no_child_ = false;      // waitpid has said ECHILD
   bool stop_seen_ = false;
   bool stopping_ = false;
-  bool discard_ = false;       // output is complete: read and forget
-  bool gone_dir_ = false;      // the job directory was removed: nothing can be recorded
+  bool discard_ = false;   // output is complete: read and forget
+  bool gone_dir_ = false;  // the job directory was removed: nothing can be recorded
   EndedBy ended_by_ = EndedBy::itself;
   siginfo_t info_{};
   rusage usage_{};

@@ -116,6 +116,7 @@ void Shim::sweep(std::int64_t began_ns) {
 }
 
 void Shim::stop_everything(EndedBy reason, std::int64_t grace_ns) {
+  reap();  // what has ended by now has ended by itself
   stopping_ = true;
   if (!main_ended_) ended_by_ = reason;
   crash("shim.stop_term");

@@ -34,7 +34,7 @@ bool add_to_epoll(int epoll, int fd, std::uint64_t token) {
 UniqueFd open_bell(const std::string& path) {
   if (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST) return UniqueFd();
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info {};
+  struct stat info{};
   if (fd.valid() && (fstat(fd.get(), &info) != 0 || !S_ISFIFO(info.st_mode))) fd.reset();
   return fd;
 }
@@ -70,8 +70,7 @@ Result<void> LocalChannel::Loop::start() {
   if (!bell_.valid() || !epoll_.valid() || !queue_event_.valid() ||
       !add_to_epoll(epoll_.get(), queue_event_.get(), kQueueToken) ||
       !add_to_epoll(epoll_.get(), bell_.get(), kBellToken)) {
-    return fail(ErrorCode::unavailable, "The bell of " + options_.data_dir +
-                                            " cannot be opened: " +
+    return fail(ErrorCode::unavailable, "The bell of " + options_.data_dir + " cannot be opened: " +
                                             std::string(strerrordesc_np(errno)) + ".");
   }
   // Signals are the main thread's.

@@ -44,6 +44,7 @@ class LocalChannel::Loop {
     bool launch_failed = false;
     LaunchFailure failure;
     bool start_seen = false;  // whatever the files say later, it is never launched again
+    UniqueFd fifo_hold;       // keeps unread output alive when the supervisor dies before we adopt
     std::unique_ptr<Orphan> orphan;
     std::uint64_t main_token = 0;
     std::uint64_t fifo_token = 0;
@@ -51,7 +52,7 @@ class LocalChannel::Loop {
     MonoTime launching_since{};
     bool answer_owed = false;
     bool forgotten = false;  // kept only until our child has ended and is reaped
-    std::string reported;  // what the last report said, as text
+    std::string reported;    // what the last report said, as text
   };
 
   struct Work {
@@ -72,6 +73,7 @@ class LocalChannel::Loop {
   void launch(Job& job, JobLook look);
   bool may_launch(Job& job);
   void confirm_stop(Job& job, const JobLook& look);
+  void hold_output(Job& job, const JobDir& dir);
   void watch_shim(Job& job, const JobLook& look);
   void adopt(Job& job, JobLook look);
   void step_orphan(Job& job);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,7 +56,7 @@ core::JobFacts not_launched(const JobId& id, const LaunchFailure& failure) {
   facts.launch_error = failure.what;
   facts.launch_errno = failure.error;
   if (!failure.what.empty()) {
-    facts.exit = core::Exit::not_started("launch", failure.error, failure.what);
+    facts.exit = core::Exit::not_started(failure.step, failure.error, failure.what);
   }
   return facts;
 }
@@ -112,11 +113,12 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
     const int error = WEXITSTATUS(status);
     job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
-                   error};
+                   error, "start_record"};
     // EBADMSG: the launch file did not check; it is written again. ECANCELED: a stop came first.
     job.launch_failed = error != EBADMSG && error != ECANCELED;
   } else if (WIFSIGNALED(status)) {
-    job.failure = {"The supervisor was killed before it had started the command.", 0};
+    job.failure = {"The supervisor was killed before it had started the command.", 0,
+                   "start_record"};
   }
 }
 
@@ -138,6 +140,7 @@ void LocalChannel::Loop::evaluate(Job& job) {
   if (look.supervision != core::Supervision::not_launched &&
       look.supervision != core::Supervision::launching) {
     job.start_seen = true;
+    job.launch.reset();  // it may be large, and is not needed again
   }
   if (look.dir && look.start.state != RecordState::absent && !look.lock_held) {
     unlinkat(look.dir->fd(), shim::kLaunchEnv, 0);  // the supervisor died before it could
@@ -153,6 +156,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::launching:
     case core::Supervision::running:
     case core::Supervision::draining:
+      hold_output(job, *look.dir);
       if (job.stop_wanted) confirm_stop(job, look);
       watch_shim(job, look);
       return report(job, facts_of(look));
@@ -160,6 +164,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::lost:
     case core::Supervision::finished:
       if (look.lock_held) {
+        job.fifo_hold.reset();
         if (job.stop_wanted) confirm_stop(job, look);
         watch_shim(job, look);
         return report(job, facts_of(look));
@@ -168,6 +173,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
           (job.stop_wanted && look.leftovers.good() && !look.leftovers.value.survived.empty())) {
         return adopt(job, std::move(look));
       }
+      job.fifo_hold.reset();
       return report(job, facts_of(look));
     case core::Supervision::generation_gone:
       return report(job, facts_of(look));
@@ -204,6 +210,8 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
   if (!look.lock.valid()) return refuse({"The job's lock cannot be taken.", errno});
   if (job.launches > 0) job.launch->crash_point.clear();  // a test's supervisor dies once
   failure = write_launch_files(*job.launch, *look.dir);
+  mkfifoat(look.dir->fd(), shim::kOutFifo, 0600);  // the supervisor makes it if we could not
+  hold_output(job, *look.dir);
   if (!failure.what.empty()) return refuse(failure);
   crash_point("supervise.after_launch_file");
   ++job.launches;
@@ -227,21 +235,34 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
     const int error = look.dir->write_durably(shim::kStopReqTmp, shim::kStopReq,
                                               stop_request_line(job.id, job.stop));
     if (error != 0) {
-      warn("The stop wish of job " + job.id.str() + " cannot be written: " +
-           strerrordesc_np(error) + ". It is tried again.");
+      warn("The stop wish of job " + job.id.str() +
+           " cannot be written: " + strerrordesc_np(error) + ". It is tried again.");
       return wake_after(job, kLookLater);
     }
     crash_point("supervise.after_stop_req");
   } else if (!job.answer_owed) {
     return;
   }
-  const UniqueFd ctl(openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC |
-                                                            O_NOFOLLOW));
+  const UniqueFd ctl(
+      openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   // No reader yet: the supervisor looks for the wish itself once it has opened its end.
   if (!ctl.valid()) return;
   const ssize_t n = ::write(ctl.get(), "s", 1);
   static_cast<void>(n);
   crash_point("supervise.after_ctl");
+}
+
+// Unread bytes of a FIFO are lost when nobody has it open. A command that kills its supervisor,
+// prints and ends would take its last words with it.
+void LocalChannel::Loop::hold_output(Job& job, const JobDir& dir) {
+  if (job.fifo_hold.valid()) return;
+  job.fifo_hold.reset(
+      openat(dir.fd(), shim::kOutFifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info{};
+  if (job.fifo_hold.valid() &&
+      (fstat(job.fifo_hold.get(), &info) != 0 || !S_ISFIFO(info.st_mode))) {
+    job.fifo_hold.reset();
+  }
 }
 
 // Waits for the end of a supervisor that is not our child, or of one that cannot be named yet.
@@ -276,6 +297,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
   }
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
   job.orphan = std::make_unique<Orphan>(std::move(look), policy);
+  job.fifo_hold.reset();  // it has opened its own
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
     job.main_token = watch(job, Source::orphan_main, job.orphan->pidfd());
@@ -312,9 +334,9 @@ void LocalChannel::Loop::step_orphan(Job& job) {
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, true});
   core::JobFacts facts = facts_of(look);
   if (look.final_record.state == RecordState::absent) {
-    facts.supervision =
-        look.exit.good() && !look.exit.value.by_daemon ? core::Supervision::draining
-                                                       : core::Supervision::orphaned;
+    facts.supervision = look.exit.good() && !look.exit.value.by_daemon
+                            ? core::Supervision::draining
+                            : core::Supervision::orphaned;
     facts.survivors = job.orphan->survivors();
   }
   report(job, std::move(facts));

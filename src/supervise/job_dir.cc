@@ -39,7 +39,7 @@ bool JobDir::has(const char* name) const {
 std::optional<std::string> JobDir::read(const char* name, std::size_t max) const {
   // Not blocking: a file may have been replaced by a FIFO.
   const UniqueFd file(openat(fd_.get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat info {};
+  struct stat info{};
   if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   std::string bytes(std::min(max, static_cast<std::size_t>(info.st_size)), '\0');
   std::size_t done = 0;

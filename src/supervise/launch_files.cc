@@ -1,9 +1,9 @@
 #include "supervise/launch_files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <algorithm>
 #include <iterator>
 
 #include "base/crc32.h"
@@ -154,8 +154,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
       return true;
     });
     env.push_back(std::string(kBashEnv) + bash_env_for(job_dir_path + "/" + shim::kHook));
-    files.hook =
-        hook_text(job_dir_path + "/" + shim::kStages, user_has ? &user_value : nullptr);
+    files.hook = hook_text(job_dir_path + "/" + shim::kStages, user_has ? &user_value : nullptr);
   }
   files.env = join_env(env);
   FieldWriter fields;
@@ -185,9 +184,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
 }
 
 LaunchFailure check_order(const LaunchOrder& order) {
-  const auto has_nul = [](const std::string& text) {
-    return text.find('\0') != std::string::npos;
-  };
+  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
   bool nul = has_nul(order.shell) || has_nul(order.command) || has_nul(order.cwd);
   for (const std::string& arg : order.argv) nul = nul || has_nul(arg);
   for (const std::string& entry : order.env) nul = nul || has_nul(entry);

@@ -35,6 +35,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
 struct LaunchFailure {
   std::string what;  // "" means success
   int error = 0;
+  std::string step = "launch";
 };
 
 // Refuses what no file can carry (NUL bytes, relative paths).

@@ -45,7 +45,9 @@ LaunchFailure make_job_dir(const std::string& data_dir, const JobId& job) {
   return {};
 }
 
-UniqueFd open_pidfd(pid_t pid) { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+UniqueFd open_pidfd(pid_t pid) {
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
 
 namespace {
 

@@ -1,9 +1,9 @@
 #pragma once
 // This machine as a channel, through one waybill-shim per job. One thread of its own waits on the
 // bell, on pidfds of supervisors and adopted main processes, and on a queue of orders; it reads the
-// jobs' files, does the next step of the recovery table and reports facts. It decides nothing, never
-// forks the daemon, never starts a second supervisor while the lock is held, and never starts a
-// command again once there is a start record. Idle, it does not wake up.
+// jobs' files, does the next step of the recovery table and reports facts. It decides nothing,
+// never forks the daemon, never starts a second supervisor while the lock is held, and never starts
+// a command again once there is a start record. Idle, it does not wake up.
 //
 // Every order is answered by at least one report; further reports come when something has changed.
 // Reports of one job arrive in the order in which things happened.

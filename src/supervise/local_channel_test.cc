@@ -74,16 +74,17 @@ TEST_F(LocalChannelTest, S20_a_signal_is_a_signal_and_not_137) {
 }
 
 TEST_F(LocalChannelTest, I9_signals_are_at_their_defaults_and_stdin_is_empty) {
-  const JobId job = run("grep -E 'Sig(Blk|Ign)' /proc/self/status; cat; yes | head -n 1; [ -t 0 ] || echo notty");
+  const JobId job =
+      run("grep -E 'Sig(Blk|Ign)' /proc/self/status; cat; yes | head -n 1; [ -t 0 ] || echo notty");
   const core::JobFacts facts = wait_finished(job);
-  EXPECT_EQ(facts.tail,
-            "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\ny\nnotty\n");
+  EXPECT_EQ(facts.tail, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\ny\nnotty\n");
   ASSERT_TRUE(facts.captured);
 }
 
 TEST_F(LocalChannelTest, environment_descriptors_session_and_umask_are_the_jobs_own) {
-  LaunchOrder launch = order("env | sort; ls /proc/self/fd | tr '\\n' ' '; umask; "
-                             "ps -o sid= -p $$ | tr -d ' ' ; echo $$");
+  LaunchOrder launch = order(
+      "env | cat; ls /proc/self/fd | tr '\\n' ' '; umask; "
+      "ps -o sid= -p $$ | tr -d ' ' ; echo $$");
   launch.umask = 027;
   launch.env = {"PATH=/usr/bin:/bin", "B=2 3", "A=\xff\n1"};
   setenv("WAYBILL_TEST_SECRET", "leak", 1);
@@ -140,8 +141,8 @@ TEST_F(LocalChannelTest, S28_log_is_not_truncated_by_reopening_stdout) {
 TEST_F(LocalChannelTest, O16_terminal_implies_output_complete) {
   for (int round = 0; round < 10; ++round) {
     const JobId job = run("seq 1 300000; exit 4");
-    const core::JobFacts facts = wait_for(
-        job, [](const Facts& f) { return f.supervision == Supervision::finished; });
+    const core::JobFacts facts =
+        wait_for(job, [](const Facts& f) { return f.supervision == Supervision::finished; });
     EXPECT_EQ(facts.exit->code, 4);
     ASSERT_EQ(facts.output->bytes, 1988895U);
     ASSERT_TRUE(facts.tail.ends_with("\n299999\n300000\n"));
@@ -177,8 +178,8 @@ TEST_P(LeftoverTest, O13_leftover_holds_stdout) {
   command.replace(command.find("900"), 3, seconds);
   const auto began = steady_clock::now();
   const JobId job = run(command);
-  const core::JobFacts first = wait_for(
-      job, [](const Facts& f) { return f.supervision == Supervision::finished; });
+  const core::JobFacts first =
+      wait_for(job, [](const Facts& f) { return f.supervision == Supervision::finished; });
   // Not a measure of speed: without the bounded drain this would take three years.
   EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(30));
   EXPECT_EQ(first.exit->code, GetParam().code);
@@ -190,8 +191,8 @@ TEST_P(LeftoverTest, O13_leftover_holds_stdout) {
   EXPECT_TRUE(last.leftovers->survived.empty());
   bool named = false;
   for (const core::ProcessNote& note : last.leftovers->found) {
-    named = named || (note.comm == "sleep" && note.cmdline == "sleep " + seconds &&
-                      note.holds_output);
+    named =
+        named || (note.comm == "sleep" && note.cmdline == "sleep " + seconds && note.holds_output);
   }
   EXPECT_TRUE(named);
   EXPECT_TRUE(processes_with("sleep " + seconds).empty());
@@ -202,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Leftover{"a", "echo done > >(cat; sleep 900); exit 3", 3, "done\n"},
                       Leftover{"b", "echo x; sleep 900 & exit 0", 0, "x\n"},
                       Leftover{"c", "setsid sleep 900 >/dev/null & exit 5", 5, ""}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& which) { return std::string(which.param.name); });
 
 TEST_F(LocalChannelTest, S23_a_leftover_without_our_output_does_not_hold_the_job) {
   const std::string seconds = unique_seconds();
@@ -245,7 +246,7 @@ TEST_F(LocalChannelTest, I14_cap_keeps_head_and_tail_and_names_the_gap) {
   EXPECT_EQ(output.bytes, 30'888'896U);
   ASSERT_EQ(output.gaps.size(), 1U);
   EXPECT_EQ(output.kept_bytes, output.bytes - (output.gaps[0].to - output.gaps[0].from));
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(stat((job_path(job) + "/out").c_str(), &info), 0);
   EXPECT_LE(info.st_blocks * 512, (8LL << 20) + 4096);
   OutputReader reader(job_path(job), output);

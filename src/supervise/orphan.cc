@@ -27,9 +27,7 @@ constexpr Millis kQuiet{100};
 constexpr Millis kSettleWithin{3000};
 constexpr int kReadsPerStep = 64;
 
-Millis since(MonoTime now, MonoTime then) {
-  return std::chrono::duration_cast<Millis>(now - then);
-}
+Millis since(MonoTime now, MonoTime then) { return std::chrono::duration_cast<Millis>(now - then); }
 
 bool is_readable(int fd) {
   pollfd entry{fd, POLLIN, 0};
@@ -88,10 +86,10 @@ Orphan::Orphan(JobLook look, OrphanPolicy policy)
   status_settled_ = main_ended_;
   if (!final_written_) {
     out_.resume(look_.dir->fd(), policy_.limits);
-    fifo_.reset(openat(look_.dir->fd(), shim::kOutFifo,
-                       O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    fifo_.reset(
+        openat(look_.dir->fd(), shim::kOutFifo, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   }
-  struct stat info {};
+  struct stat info{};
   if (fstatat(look_.dir->fd(), shim::kOutFifo, &info, AT_SYMLINK_NOFOLLOW) == 0) {
     fifo_id_ = {info.st_dev, info.st_ino};
   }
@@ -106,14 +104,15 @@ bool Orphan::drain_fifo() {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return true;
     last_byte_at_ = std::chrono::steady_clock::now();
-    out_.append(buffer.data(), static_cast<std::size_t>(n));
+    // Once the output is on record, what leftovers still write is read and forgotten.
+    if (!final_written_) out_.append(buffer.data(), static_cast<std::size_t>(n));
   }
   return false;
 }
 
 void Orphan::note_main_end(MonoTime now) {
-  const bool gone = pidfd_.valid() ? is_readable(pidfd_.get())
-                                   : !same_process(look_.start.value.main);
+  const bool gone =
+      pidfd_.valid() ? is_readable(pidfd_.get()) : !same_process(look_.start.value.main);
   if (!gone) return;
   main_ended_ = true;
   ended_at_ = now;
@@ -142,7 +141,8 @@ void Orphan::remember_survivors() {
   const auto same = [](const core::ProcessNote& a, const core::ProcessNote& b) {
     return a.pid == b.pid && a.state == b.state;
   };
-  survivors_changed_ = !std::equal(now.begin(), now.end(), survivors_.begin(), survivors_.end(), same);
+  survivors_changed_ =
+      !std::equal(now.begin(), now.end(), survivors_.begin(), survivors_.end(), same);
   survivors_ = std::move(now);
 }
 
@@ -195,7 +195,7 @@ std::optional<Millis> Orphan::drain_step(MonoTime now) {
     drained_ = true;
     return std::nullopt;
   }
-  return empty ? kPause : Millis(1);
+  return kPause;
 }
 
 bool Orphan::write_exit() {
@@ -279,7 +279,7 @@ bool Orphan::write_leftovers() {
 
 Orphan::Progress Orphan::step(MonoTime now) {
   Progress progress;
-  struct stat info {};
+  struct stat info{};
   if (fstat(look_.dir->fd(), &info) == 0 && info.st_nlink == 0) {
     // The directory was removed: there is nowhere left to record anything.
     progress.changed = true;

@@ -22,7 +22,7 @@ UniqueFd open_file(const std::string& path) {
 }
 
 std::uint64_t size_of(int fd) {
-  struct stat info {};
+  struct stat info{};
   return fd >= 0 && fstat(fd, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
@@ -55,7 +55,8 @@ std::vector<core::Gap> OutputReader::live_gaps() const {
   return {};
 }
 
-std::vector<core::Gap> OutputReader::gaps() const {
+std::vector<core::Gap> OutputReader::gaps() {
+  open();
   return final_ ? final_->gaps : live_gaps();
 }
 
@@ -65,14 +66,14 @@ std::uint64_t OutputReader::end_of(const std::vector<core::Gap>& gaps) const {
   return gaps.empty() ? size : std::max(size, gaps.back().to);
 }
 
-std::uint64_t OutputReader::end() const { return end_of(gaps()); }
+std::uint64_t OutputReader::end() { return end_of(gaps()); }
 
 std::string OutputReader::pread_all(std::uint64_t offset, std::size_t size) const {
   std::string bytes(size, '\0');
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t n = pread(out_.get(), bytes.data() + done, size - done,
-                            static_cast<off_t>(offset + done));
+    const ssize_t n =
+        pread(out_.get(), bytes.data() + done, size - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     done += static_cast<std::size_t>(n);

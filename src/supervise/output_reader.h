@@ -35,8 +35,8 @@ class OutputReader {
   // empty piece at the end.
   Result<OutputPiece> read(std::uint64_t offset, std::size_t max);
 
-  std::vector<core::Gap> gaps() const;
-  std::uint64_t end() const;
+  std::vector<core::Gap> gaps();
+  std::uint64_t end();
 
   // Where the last `lines` lines begin: looks back at most `max_bytes`, and not across a gap. An
   // unfinished last line counts as a line.

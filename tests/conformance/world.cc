@@ -29,6 +29,7 @@ Result<void> World::start() {
       clock,
       dir_.string(),
       "test",
+      store_.incarnation,
       settings,
       [this](const core::Owner& owner, int, std::uint64_t) { watched.push_back(owner); },
       [this](const std::string& text) { warnings.push_back(text); }};
