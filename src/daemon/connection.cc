@@ -115,11 +115,18 @@ void Connection::close() {
   request_timer_.reset();
   // The protocol may be the caller: it goes when the loop comes round, and so does the descriptor.
   server_.loop_.post([self = shared_from_this()] {
-    self->protocol_.reset();
-    self->watch_.reset();
-    self->fd_.reset();
+    if (!self->fd_.valid()) return;  // abandoned meanwhile, and the server with it
+    self->abandon();
     self->server_.gone(self->number_);
   });
+}
+
+void Connection::abandon() {
+  closed_ = true;
+  request_timer_.reset();
+  protocol_.reset();
+  watch_.reset();
+  fd_.reset();
 }
 
 }  // namespace waybill::daemon

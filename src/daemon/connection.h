@@ -21,6 +21,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close_when_sent();
   // Closes now. The object stays until the loop comes round.
   void close();
+  // Lets go of everything at once, without a word; the loop need not run any more.
+  void abandon();
   bool flushed() const { return queue_.empty(); }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "supervise/job_dir.h"
@@ -55,15 +56,26 @@ Result<Read> read_stretches(supervise::OutputReader& reader, std::uint64_t offse
   return read;
 }
 
+// Where the character begins that the last bytes leave unfinished; the size when they do not.
+std::size_t end_of_whole_characters(std::string_view bytes) {
+  constexpr std::size_t kTornMax = 3;
+  for (std::size_t back = 1; back <= std::min(kTornMax, bytes.size()); ++back) {
+    const std::size_t at = bytes.size() - back;
+    if ((static_cast<unsigned char>(bytes[at]) & 0xC0U) == 0x80U) continue;
+    const auto kind = text::first_character(bytes.substr(at)).kind;
+    return kind == text::Character::Kind::incomplete ? at : bytes.size();
+  }
+  return bytes.size();
+}
+
 // Ends a page that is not the last one after its last newline, else with a whole character.
 void cut_for_text(Read& read) {
   if (read.stretches.empty()) return;
   Stretch& last = read.stretches.back();
   if (last.offset + last.bytes.size() != read.next_offset) return;  // ends with a gap
   const std::size_t newline = last.bytes.rfind('\n');
-  std::size_t cut = newline != std::string::npos
-                        ? newline + 1
-                        : text::boundary_before(last.bytes, last.bytes.size());
+  std::size_t cut =
+      newline != std::string::npos ? newline + 1 : end_of_whole_characters(last.bytes);
   if (cut == 0) cut = last.bytes.size();
   last.bytes.resize(cut);
   read.next_offset = last.offset + cut;

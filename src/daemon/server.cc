@@ -36,7 +36,10 @@ std::string refusal_line(const Error& error) {
 Server::Server(Loop& loop, int listen_fd, ServerLimits limits, ServerHooks hooks)
     : loop_(loop), listen_fd_(listen_fd), limits_(limits), hooks_(std::move(hooks)) {}
 
-Server::~Server() = default;
+// Handlers that wait in the loop may hold connections longer than this object lives.
+Server::~Server() {
+  for (const auto& [number, connection] : connections_) connection->abandon();
+}
 
 void Server::start() {
   if (!accepting_) accepting_ = loop_.watch(listen_fd_);

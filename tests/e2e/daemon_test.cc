@@ -209,14 +209,13 @@ TEST(DaemonTest, SIGTERM_ends_it_and_jobs_run_on) {
   Daemon daemon;
   daemon.start();
   TempDir temp;
-  const std::string fifo = temp.path() + "/go";
-  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  const auto job = daemon.json({"run", "--cwd", "/", "--", "read x < " + fifo + "; exit 9"});
+  Gate gate(temp.path() + "/go");
+  const auto job = daemon.json({"run", "--cwd", "/", "--", gate.command() + "; exit 9"});
   const std::string id = text_at(job, "job.id");
   const Output ended = daemon.terminate();
   EXPECT_EQ(ended.exit_code, 0) << ended.describe();
   EXPECT_FALSE(fs::exists(daemon.socket()));
-  std::ofstream(fifo) << "go\n";  // opens only when the job still reads
+  gate.open();
   daemon.start();
   EXPECT_EQ(daemon.cli({"wait", id}).exit_code, 9);
   EXPECT_EQ(number_at(daemon.json({"show", id}), "job.exit.code"), 9);
@@ -226,14 +225,13 @@ TEST(DaemonTest, after_a_SIGKILL_the_next_one_takes_over_socket_and_jobs) {
   Daemon daemon;
   daemon.start();
   TempDir temp;
-  const std::string fifo = temp.path() + "/go";
-  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  const auto job = daemon.json({"run", "--cwd", "/", "--", "read x < " + fifo + "; exit 11"});
+  Gate gate(temp.path() + "/go");
+  const auto job = daemon.json({"run", "--cwd", "/", "--", gate.command() + "; exit 11"});
   const std::string id = text_at(job, "job.id");
   daemon.kill_9();
   EXPECT_TRUE(fs::exists(daemon.socket()));
   EXPECT_EQ(daemon.cli({"status"}).exit_code, 122);
-  std::ofstream(fifo) << "go\n";
+  gate.open();
   daemon.start();
   EXPECT_EQ(daemon.cli({"wait", id}).exit_code, 11);
 }
@@ -262,7 +260,8 @@ TEST(DaemonTest, what_waits_is_answered_when_it_ends) {
   daemon.start();
   RawClient client(daemon.socket());
   const auto job = daemon.json({"run", "--cwd", "/", "--", "sleep 1000"});
-  client.send(R"({"jsonrpc":"2.0","id":1,"method":"job.wait","params":{"jobs":[")" +
+  client.hello();
+  client.send(R"({"jsonrpc":"2.0","id":"w","method":"job.wait","params":{"jobs":[")" +
               text_at(job, "job.id") + "\"],\"timeout_ms\":60000}}\n");
   EXPECT_EQ(client.call("version").is_null(), false);
   EXPECT_EQ(daemon.terminate().exit_code, 0);

@@ -343,6 +343,17 @@ pid_t Daemon::pid() const { return process_ ? process_->pid() : -1; }
 
 std::string Daemon::log() const { return read_file(data_dir_ + "/daemon.log"); }
 
+// ---- Gate --------------------------------------------------------------------------------------
+
+Gate::Gate(const std::string& path) : path_(path) {
+  if (::mkfifo(path.c_str(), 0600) != 0) ADD_FAILURE() << path << ": " << std::strerror(errno);
+  fd_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
+void Gate::open() {
+  if (::write(fd_.get(), "go\n", 3) != 3) ADD_FAILURE() << path_ << ": " << std::strerror(errno);
+}
+
 // ---- RawClient ---------------------------------------------------------------------------------
 
 RawClient::RawClient(const std::string& socket_path)
@@ -385,7 +396,13 @@ std::optional<std::string> RawClient::line(Seconds cap) {
   }
 }
 
+json::value RawClient::hello() {
+  greeted_ = true;
+  return call("hello", {{"protocol", 1}});
+}
+
 json::value RawClient::call(std::string_view method, json::object params) {
+  if (!greeted_) hello();
   const json::object request{{"jsonrpc", "2.0"},
                              {"id", next_id_++},
                              {"method", json::string_view(method.data(), method.size())},

@@ -167,6 +167,19 @@ class Daemon {
   boost::json::value ready_;
 };
 
+// What a job waits on until the test says so: `command()` is a piece of shell that returns when
+// `open` was called, however early or late either of them comes.
+class Gate {
+ public:
+  explicit Gate(const std::string& path);
+  std::string command() const { return "read -r gate < '" + path_ + "'"; }
+  void open();
+
+ private:
+  std::string path_;
+  UniqueFd fd_;  // both ends, so that nothing blocks
+};
+
 // A raw connection to a daemon's socket.
 class RawClient {
  public:
@@ -175,6 +188,8 @@ class RawClient {
   void send(std::string_view bytes);
   // The next line without its newline; nullopt at the end of the connection or after the cap.
   std::optional<std::string> line(Seconds cap = kCap);
+  // What every conversation begins with; `call` says it by itself when it has not been said.
+  boost::json::value hello();
   // One JSON-RPC call and its answer.
   boost::json::value call(std::string_view method, boost::json::object params = {});
   void close() { fd_.reset(); }
@@ -184,6 +199,7 @@ class RawClient {
   bool connected_ = false;
   std::string buffer_;
   int next_id_ = 1;
+  bool greeted_ = false;
 };
 
 // Looking into answers: at(value, "job.exit.code"), with array indices as numbers. A failed
