@@ -6,11 +6,42 @@
 
 #include <csignal>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
 
 namespace waybill {
+
+// Every point of the daemon. The crash matrix of the tests is made from this list, and a point that
+// is not in it does not compile.
+inline constexpr std::array<std::string_view, 29> kDaemonCrashPoints{
+    "engine.attach.before_commit",  "engine.attach.after_commit",  "engine.attach.after_answer",
+    "engine.turn.before_commit",    "engine.turn.after_commit",    "engine.turn.after_answer",
+    "engine.run.before_commit",     "engine.run.after_commit",     "engine.run.after_answer",
+    "engine.facts.before_commit",   "engine.facts.after_commit",   "engine.facts.after_answer",
+    "engine.inbox.before_commit",   "engine.inbox.after_commit",   "engine.inbox.after_answer",
+    "engine.flushed.before_commit", "engine.flushed.after_commit", "engine.flushed.after_answer",
+    "engine.ack.before_commit",     "engine.ack.after_commit",     "engine.ack.after_answer",
+    "engine.stop.before_commit",    "engine.stop.after_commit",    "engine.stop.after_answer",
+    "supervise.after_mkdir",        "supervise.after_launch_file", "supervise.after_spawn",
+    "supervise.after_stop_req",     "supervise.after_ctl",
+};
+
+// The name of a point of the list above.
+class CrashPoint {
+ public:
+  consteval CrashPoint(const char* name) : name_(name) {
+    for (const std::string_view known : kDaemonCrashPoints) {
+      if (known == name_) return;
+    }
+    throw "this crash point is not in kDaemonCrashPoints";  // stops the compiler
+  }
+  constexpr std::string_view name() const { return name_; }
+
+ private:
+  std::string_view name_;
+};
 
 namespace detail {
 struct CrashWish {
@@ -29,11 +60,11 @@ struct CrashWish {
 };
 }  // namespace detail
 
-inline void crash_point(std::string_view name) {
+inline void crash_point(CrashPoint point) {
   static const detail::CrashWish wish = detail::CrashWish::from_environment();
   if (wish.name.empty()) [[likely]]
     return;
-  if (wish.name != name) return;
+  if (wish.name != point.name()) return;
   static std::atomic<long> passages{0};
   if (passages.fetch_add(1) + 1 == wish.countdown) std::raise(SIGKILL);
 }

@@ -4,6 +4,7 @@
 #include <list>
 
 #include "base/check.h"
+#include "base/crash_point.h"
 #include "engine/access.h"
 #include "engine/deliver.h"
 #include "engine/handle.h"
@@ -32,6 +33,46 @@ struct Answer {
   Done done;
   Result<Reply> result;
 };
+
+// The three moments of a transaction at which the daemon may be killed in a test.
+enum class Moment { before_commit, after_commit, after_answer };
+
+void pass(Moment moment, CrashPoint before, CrashPoint committed, CrashPoint answered) {
+  switch (moment) {
+    case Moment::before_commit:
+      return crash_point(before);
+    case Moment::after_commit:
+      return crash_point(committed);
+    case Moment::after_answer:
+      return crash_point(answered);
+  }
+}
+
+#define WAYBILL_POINTS(name)                                                    \
+  pass(moment, "engine." name ".before_commit", "engine." name ".after_commit", \
+       "engine." name ".after_answer")
+
+struct PassPoints {
+  Moment moment;
+  void operator()(const AttachRequest&) const { WAYBILL_POINTS("attach"); }
+  void operator()(const TurnRequest&) const { WAYBILL_POINTS("turn"); }
+  void operator()(const RunRequest&) const { WAYBILL_POINTS("run"); }
+  void operator()(const ObservedFacts&) const { WAYBILL_POINTS("facts"); }
+  void operator()(const InboxRequest&) const { WAYBILL_POINTS("inbox"); }
+  void operator()(const FlushedRequest&) const { WAYBILL_POINTS("flushed"); }
+  void operator()(const AckRequest&) const { WAYBILL_POINTS("ack"); }
+  void operator()(const StopRequest&) const { WAYBILL_POINTS("stop"); }
+  // These write nothing that is not written again, or are only timers and closed connections.
+  void operator()(const ShowRequest&) const {}
+  void operator()(const WaitRequest&) const {}
+  void operator()(const SessionShowRequest&) const {}
+  void operator()(const SessionWaitRequest&) const {}
+  void operator()(const StatusRequest&) const {}
+  void operator()(const ConnectionClosed&) const {}
+  void operator()(const HostGone&) const {}
+  void operator()(const StopAllRequest&) const {}
+};
+#undef WAYBILL_POINTS
 
 // One thing to do inside a transaction: a new ticket, or another look at a waiter.
 struct Item {
@@ -62,7 +103,8 @@ class Engine::Impl {
   bool look_at_waiters(Work& work, std::vector<Answer>& answers);
   bool run_timers(Work& work);
   void park(const Item& item);
-  void finish(Work& work, std::vector<Answer>& answers);
+  static void pass_points(const std::vector<Item>& items, Moment moment);
+  void give(std::vector<Answer>& answers);
   void perform(const Work::After& after);
   void supervise(Work& work, const JobId& job);
   void run_singly(const std::vector<Item>& items);
@@ -165,13 +207,17 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     if (!run_item(work, item, answers)) return give_up(lost);
   }
   if (!look_at_waiters(work, answers)) return give_up(lost);
+  pass_points(items, Moment::before_commit);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error error = committed.error();
     // Full: known not to have happened. Anything else leaves open what is on the disk.
     if (error.code != ErrorCode::store_full) poison(error);
     return give_up(error);
   }
-  finish(work, answers);
+  pass_points(items, Moment::after_commit);
+  give(answers);
+  pass_points(items, Moment::after_answer);
+  perform(work.after());
   return Outcome::committed;
 }
 
@@ -263,13 +309,16 @@ void Engine::Impl::park(const Item& item) {
   list.insert(at, std::move(waiter));
 }
 
-// After the commit: answers first, then what others are waiting for, then effects (SPEC section 6).
-void Engine::Impl::finish(Work& work, std::vector<Answer>& answers) {
+void Engine::Impl::pass_points(const std::vector<Item>& items, Moment moment) {
+  for (const Item& item : items) std::visit(PassPoints{moment}, *item.command);
+}
+
+// After the commit: answers and those who wait first, effects last (SPEC section 6).
+void Engine::Impl::give(std::vector<Answer>& answers) {
   for (auto& [owner, list] : waiters_)
     std::erase_if(list, [](const Waiter& w) { return w.answered; });
   std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
   for (Answer& answer : answers) answer.done(std::move(answer.result));
-  perform(work.after());
 }
 
 // ---- effects -----------------------------------------------------------------------------------
