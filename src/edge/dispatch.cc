@@ -143,7 +143,7 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
     case Method::status:
       return call.submit(engine::Command(engine::StatusRequest{caller_of(params, context)}));
     case Method::doctor:
-      return service.doctor([answer = call.answer](std::vector<Finding> findings) {
+      return service.doctor([answer = call.answer](const std::vector<Finding>& findings) {
         answer(encode_findings(findings));
       });
     case Method::shutdown:
