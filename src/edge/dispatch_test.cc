@@ -142,7 +142,7 @@ TEST_F(DispatchTest, AShellMustBeAProgram) {
   ASSERT_TRUE(call("job.run", {{"command", "x"}, {"cwd", "/"}, {"shell", "/etc/passwd"}}));
   const auto& request = std::get<engine::RunRequest>(service.commands.back());
   ASSERT_FALSE(request.launchable);
-  EXPECT_EQ(request.launchable.error().code, ErrorCode::bad_request);
+  EXPECT_EQ(request.launchable.error().code, ErrorCode::not_found);
   EXPECT_THAT(request.launchable.error().message, HasSubstr("/etc/passwd"));
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 
-#include "base/check.h"
 #include "base/crash_point.h"
 #include "engine/access.h"
 #include "engine/deliver.h"
@@ -347,6 +346,8 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
     work.poison((*job)->scope.owner, order.error().message);
     return;
   }
+  // What runs is watched on; nothing new is started for an owner that is refused (I12).
+  if (work.poisoned((*job)->scope.owner)) order->launch.reset();
   parts_.channel.supervise(std::move(*order));
 }
 

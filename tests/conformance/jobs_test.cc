@@ -1,0 +1,285 @@
+// I4, I5, I7–I10, I17 (command caps): the life of a job, driven by facts.
+
+#include "world.h"
+
+namespace waybill::test {
+namespace {
+
+using core::JobStatus;
+using engine::InboxReply;
+using engine::JobReply;
+using engine::JobsReply;
+using engine::JobView;
+using engine::RunReply;
+
+JobView show(World& world, const JobId& job, const std::string& session = "s1") {
+  return world.ask<JobReply>(engine::ShowRequest{person(session), job}).job;
+}
+
+engine::StopRequest stop_of(const engine::Caller& caller, std::vector<JobId> jobs) {
+  engine::StopRequest request;
+  request.caller = caller;
+  request.jobs = std::move(jobs);
+  request.reason = "because";
+  return request;
+}
+
+int terminal_receipts(const JobView& job) {
+  return static_cast<int>(std::ranges::count_if(job.receipts, [](const core::Receipt& receipt) {
+    return core::is_terminal(receipt.to) && receipt.from != receipt.to;
+  }));
+}
+
+TEST(Jobs, I4_one_ending_and_a_replay_changes_nothing) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  world.ended(made.job.id, 7);
+  const JobView first = show(world, made.job.id);
+  world.ended(made.job.id, 0);
+  world.ended(made.job.id, 7);
+  auto lost = world.finished_facts(made.job.id, 0);
+  lost.supervision = core::Supervision::lost;
+  world.ended(lost);
+  const JobView last = show(world, made.job.id);
+  EXPECT_EQ(first.status, JobStatus::failed);
+  EXPECT_EQ(last.exit->code, 7);
+  EXPECT_EQ(first.receipts.size(), last.receipts.size());
+  EXPECT_EQ(terminal_receipts(last), 1);
+  EXPECT_EQ(last.events.size(), 1U);
+}
+
+TEST(Jobs, I9_unknown_is_a_value_and_never_success) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::lost;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.verdict, core::Verdict::unknown);
+  EXPECT_EQ(job.exit->kind, core::ExitKind::unknown);
+  EXPECT_FALSE(job.exit->code);
+  EXPECT_EQ(job.cause, core::Cause::supervisor_lost);
+  EXPECT_EQ(job.proof, core::Proof::unproven);
+}
+
+TEST(Jobs, I9_a_failing_stage_is_not_success) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sh -c 'exit 101' | tail -n 20"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.captured = true;
+  facts.stages = core::StageRecord{0, {101, 0}};
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.verdict, core::Verdict::stage_failed);
+  EXPECT_EQ(job.exit->code, 0);
+}
+
+TEST(Jobs, I7_a_stop_is_terminal_only_with_its_proof) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  world.started(made.job.id);
+  const auto answer = world.ask<JobsReply>(stop_of(host(), {made.job.id}));
+  EXPECT_TRUE(answer.jobs[0].stopping);
+  EXPECT_EQ(answer.jobs[0].status, JobStatus::running);
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::running;
+  facts.survivors = {{42, "sleep", "sleep 9", "D", false}};
+  world.post(engine::ObservedFacts{facts});
+  const JobView during = show(world, made.job.id);
+  EXPECT_EQ(during.status, JobStatus::running);
+  ASSERT_EQ(during.survivors.size(), 1U);
+  EXPECT_EQ(during.survivors[0].pid, 42);
+
+  world.pass(Millis(10'001));  // said once
+  world.pass(Millis(10'001));
+  const JobView stuck = show(world, made.job.id);
+  ASSERT_EQ(stuck.events.size(), 1U);
+  EXPECT_EQ(stuck.events[0].id.str(), made.job.id.str() + ".stop_stuck.1");
+
+  auto end = world.finished_facts(made.job.id, 0);
+  end.ended_by = core::EndedBy::stop;
+  world.ended(end);
+  const JobView stopped = show(world, made.job.id);
+  EXPECT_EQ(stopped.status, JobStatus::stopped);
+  EXPECT_EQ(stopped.cause, core::Cause::model);
+  EXPECT_EQ(stopped.reason, "because");
+  EXPECT_TRUE(stopped.survivors.empty());
+}
+
+TEST(Jobs, I7_without_a_proof_a_stop_ends_failed_and_unproven) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  world.started(made.job.id);
+  world.ask<JobsReply>(stop_of(host(), {made.job.id}));
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::lost;
+  facts.proof = core::Proof::unproven;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.cause, core::Cause::supervisor_lost);
+  EXPECT_EQ(job.proof, core::Proof::unproven);
+  const auto quiet = world.post(inbox(host(), Millis(1000)));
+  ASSERT_EQ(job.events.size(), 1U);  // worth knowing, not worth a wake: an explicit look sees it
+  EXPECT_TRUE(quiet->answered);
+}
+
+TEST(Jobs, I8_the_wish_that_was_first_decides_whatever_the_exit) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  world.started(made.job.id);
+  world.ask<JobsReply>(stop_of(host(), {made.job.id}));
+  world.ended(made.job.id, 0);  // it ended by itself, just then
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::stopped);
+  EXPECT_EQ(job.exit->code, 0);
+  EXPECT_TRUE(job.ended_by_itself);
+  EXPECT_TRUE(job.events.empty());
+  EXPECT_EQ(terminal_receipts(job), 1);
+}
+
+TEST(Jobs, I8_an_ending_that_was_first_stays_and_a_stop_says_so) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  world.ended(made.job.id, 0);
+  const auto answer = world.ask<JobsReply>(stop_of(host(), {made.job.id}));
+  EXPECT_EQ(answer.jobs[0].status, JobStatus::succeeded);
+  EXPECT_FALSE(answer.jobs[0].stopping);
+  EXPECT_EQ(terminal_receipts(show(world, made.job.id)), 1);
+}
+
+TEST(Jobs, I8_a_stop_by_somebody_else_is_told_and_wakes_nobody) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  world.started(made.job.id);
+  const auto waiting = world.post(inbox(host("s1", "k1", 2), Millis(60'000)));
+  world.post(engine::StopAllRequest{"maintenance", Millis(1000)});
+  world.ended(made.job.id, 0);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.cause, core::Cause::op);
+  ASSERT_EQ(job.events.size(), 1U);
+  EXPECT_EQ(job.events[0].type, core::EventType::job_cancelled);
+  EXPECT_FALSE(waiting->answered);  // injected, no wake
+  world.pass(Millis(60'001));
+  EXPECT_TRUE(world.ask<InboxReply>(inbox(host())).hand_over);  // an explicit look takes it
+}
+
+TEST(Jobs, a_queued_job_stops_at_once) {
+  World world;
+  world.settings.running_per_session = 1;
+  ASSERT_TRUE(world.start());
+  world.ask<RunReply>(command(host(), "sleep 1"));
+  const auto queued = world.ask<RunReply>(command(host(), "sleep 2"));
+  EXPECT_EQ(queued.job.status, JobStatus::queued);
+  EXPECT_EQ(queued.job.queue_position, 1U);
+  const auto answer = world.ask<JobsReply>(stop_of(person(), {queued.job.id}));
+  EXPECT_EQ(answer.jobs[0].status, JobStatus::stopped);
+  EXPECT_FALSE(answer.jobs[0].exit);
+  EXPECT_EQ(answer.jobs[0].cause, core::Cause::user);
+}
+
+TEST(Jobs, I17_caps_are_kept_and_slots_go_to_the_oldest) {
+  World world;
+  world.settings.running_per_session = 2;
+  world.settings.running_per_node = 3;
+  world.settings.queued_per_session = 2;
+  ASSERT_TRUE(world.start());
+  std::vector<JobId> first;
+  for (int i = 0; i < 4; ++i) {
+    first.push_back(world.ask<RunReply>(command(host(), "sleep " + std::to_string(i))).job.id);
+  }
+  EXPECT_EQ(world.refuse(command(host(), "sleep 9")).code, ErrorCode::limit_reached);
+  const auto other = world.ask<RunReply>(command(host("s2", "k2", 2), "sleep 5"));
+  EXPECT_EQ(other.job.status, JobStatus::running);
+  EXPECT_EQ(show(world, first[1]).status, JobStatus::running);
+  EXPECT_EQ(show(world, first[2]).status, JobStatus::queued);
+  EXPECT_EQ(show(world, first[3]).queue_position, 2U);
+  world.ended(first[1], 0);
+  EXPECT_EQ(show(world, first[2]).status, JobStatus::running);
+  EXPECT_EQ(show(world, first[3]).status, JobStatus::queued);
+  world.ended(other.job.id, 0);
+  EXPECT_EQ(show(world, first[3]).status, JobStatus::queued);  // its session is at its cap
+  world.ended(first[0], 0);
+  EXPECT_EQ(show(world, first[3]).status, JobStatus::running);
+}
+
+TEST(Jobs, I10_recovery_orders_the_same_attempt_again_and_no_new_one) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  for (int i = 0; i < 3; ++i) {
+    world.crash();
+    ASSERT_TRUE(world.start());
+  }
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.attempt, 1U);
+  EXPECT_EQ(job.receipts.size(), 2U);  // queued, started
+  EXPECT_EQ(world.channel.orders.size(), 4U);
+  for (const auto& order : world.channel.orders) EXPECT_EQ(order.job, made.job.id);
+}
+
+TEST(Jobs, I12_a_generation_that_is_gone_ends_its_jobs_with_the_exit_unknown) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::generation_gone;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.cause, core::Cause::sandbox_replaced);
+  EXPECT_FALSE(job.exit->code);
+  EXPECT_EQ(job.events.size(), 1U);
+}
+
+TEST(Jobs, a_launch_that_could_not_be_done_is_not_started) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::not_launched;
+  facts.launch_error = "mkdir: No space left on device";
+  facts.launch_errno = 28;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.cause, core::Cause::not_started);
+  EXPECT_EQ(job.verdict, core::Verdict::not_started);
+  EXPECT_FALSE(job.started_at);
+}
+
+TEST(Jobs, a_deadline_is_a_failure_with_its_cause) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.exit = core::Exit::signaled(15, false);
+  facts.ended_by = core::EndedBy::deadline;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.cause, core::Cause::deadline);
+}
+
+TEST(Jobs, leftovers_have_their_own_record_after_the_ending) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9 & exit 0"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.leftovers = core::LeftoverFacts{{{7, "sleep", "sleep 9", "S", true}}, {}, false, false};
+  world.ended(facts);
+  EXPECT_TRUE(world.channel.forgotten.empty());
+  EXPECT_EQ(show(world, made.job.id).leftovers.size(), 1U);
+  facts.leftovers->settled = true;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::succeeded);
+  EXPECT_EQ(job.receipts.back().name, core::ReceiptName::leftovers);
+  EXPECT_EQ(world.channel.forgotten.size(), 1U);
+  EXPECT_EQ(job.events.size(), 1U);
+}
+
+}  // namespace
+}  // namespace waybill::test
