@@ -310,7 +310,7 @@ Result<void> return_rows_of_earlier_daemon(Work& work) {
 }
 
 Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName receipt,
-                     core::EventType type, bool wakes, std::string tail, std::string data) {
+                     core::EventType type, bool wakes, const std::string& tail, std::string data) {
   TRY_ASSIGN(const std::optional<store::TurnRow> turn,
              store::find_open_turn(work.db(), job.scope.owner));
   TRY_ASSIGN(const std::uint32_t n, store::count_receipts(work.db(), job.id, receipt));
