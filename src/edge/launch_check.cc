@@ -25,7 +25,7 @@ Result<void> check_shell(const std::string& shell) {
   }
   if (!is_program(shell)) {
     return fail(ErrorCode::not_found,
-                "shell missing: " + shell + " is no program that can be executed; name one that is.");
+                "shell missing: " + shell + " cannot be executed; name a program that can.");
   }
   return {};
 }
