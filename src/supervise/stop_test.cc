@@ -74,7 +74,7 @@ TEST_F(StopTest, O11_who_left_the_session_is_asked_with_TERM_too) {
                 Millis(60'000)));
   wait_output(job, "up");
   stop(job);
-  EXPECT_EQ(wait_finished(job).tail, "up\nasked\n");
+  EXPECT_NE(wait_finished(job).tail.find("asked\n"), std::string::npos);
 }
 
 TEST_F(StopTest, S26_a_stopped_process_gets_TERM_and_CONT) {
