@@ -89,7 +89,7 @@ struct Launch {
   if (::chdir("/") != 0) ::_exit(1);
   ::umask(077);
   ::dup2(launch.null_fd, STDIN_FILENO);
-  ::dup2(launch.null_fd, STDOUT_FILENO);  // the ready line has a descriptor of its own
+  ::dup2(launch.log_fd, STDOUT_FILENO);
   ::dup2(launch.log_fd, STDERR_FILENO);
   if (launch.ready_fd == kReadyFd) {
     ::fcntl(kReadyFd, F_SETFD, 0);
