@@ -200,7 +200,7 @@ TEST_F(MainTest, RunFormsOfACommand) {
   EXPECT_EQ(edge::from_base64(std::string(words[2].as_string())), "a b");
   run({"run", "--shell", "sh", "--", "x"});
   EXPECT_THAT(text_of(server->last_params(), "shell"), AllOf(StartsWith("/"), HasSubstr("sh")));
-  EXPECT_EQ(run({"run", "--shell", "no-such-shell", "--", "x"}), 120);
+  EXPECT_EQ(run({"run", "--shell", "no-such-shell", "--", "x"}), 121);
   EXPECT_THAT(err, HasSubstr("no-such-shell"));
 }
 

@@ -70,7 +70,8 @@ Result<std::string> resolve_shell(const std::string& asked) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (candidate.front() == '/' && ::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  return usage("There is no shell \"" + asked + "\" in PATH; install it or give its path.");
+  return fail(ErrorCode::not_found,
+              "There is no shell \"" + asked + "\" in PATH; install it or give its path.");
 }
 
 // The caller's own environment, byte for byte, with --env on top and without the host key.

@@ -39,7 +39,9 @@ struct Call {
 // other reads go by without it.
 void show(Call& call, const Params& params, const CallContext& context) {
   engine::ShowRequest request{caller_of(params, context), JobId(params.text("job"))};
-  if (request.caller.host_key) return call.submit(engine::Command(std::move(request)));
+  // What the owner's host reads counts as heard, and in the session `user` the person is the host.
+  const bool owner_reads = request.caller.host_key || core::is_user_session(request.caller.owner);
+  if (owner_reads) return call.submit(engine::Command(std::move(request)));
   call.query(Query(std::move(request)));
 }
 
@@ -143,7 +145,7 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
     case Method::status:
       return call.submit(engine::Command(engine::StatusRequest{caller_of(params, context)}));
     case Method::doctor:
-      return service.doctor([answer = call.answer](std::vector<Finding> findings) {
+      return service.doctor([answer = call.answer](const std::vector<Finding>& findings) {
         answer(encode_findings(findings));
       });
     case Method::shutdown:

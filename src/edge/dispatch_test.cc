@@ -142,7 +142,7 @@ TEST_F(DispatchTest, AShellMustBeAProgram) {
   ASSERT_TRUE(call("job.run", {{"command", "x"}, {"cwd", "/"}, {"shell", "/etc/passwd"}}));
   const auto& request = std::get<engine::RunRequest>(service.commands.back());
   ASSERT_FALSE(request.launchable);
-  EXPECT_EQ(request.launchable.error().code, ErrorCode::bad_request);
+  EXPECT_EQ(request.launchable.error().code, ErrorCode::not_found);
   EXPECT_THAT(request.launchable.error().message, HasSubstr("/etc/passwd"));
 }
 
@@ -157,11 +157,15 @@ TEST_F(DispatchTest, UnicodeAndQuotesInTheDirectory) {
 
 TEST_F(DispatchTest, OnlyTheHostsReadGoesThroughTheEngine) {
   service.query_reply = QueryReply(engine::JobView{});
-  ASSERT_TRUE(call("job.show", {{"job", "j1"}}));
+  ASSERT_TRUE(call("job.show", {{"job", "j1"}, {"session", "s1"}}));
   EXPECT_TRUE(service.commands.empty());
   EXPECT_EQ(service.queries.size(), 1U);
   service.script = [](const engine::Command&) { return engine::Reply(engine::JobReply{}); };
-  ASSERT_TRUE(call("job.show", {{"job", "j1"}, {"host_key", "k"}}));
+  ASSERT_TRUE(call("job.show", {{"job", "j1"}, {"session", "s1"}, {"host_key", "k"}}));
+  EXPECT_TRUE(std::holds_alternative<engine::ShowRequest>(service.commands.back()));
+  // In the session `user` the person is the host.
+  service.commands.clear();
+  ASSERT_TRUE(call("job.show", {{"job", "j1"}}));
   EXPECT_TRUE(std::holds_alternative<engine::ShowRequest>(service.commands.back()));
 }
 

@@ -24,8 +24,8 @@ Result<void> check_shell(const std::string& shell) {
                 "Parameter \"shell\" must be an absolute path, not " + shell + ".");
   }
   if (!is_program(shell)) {
-    return fail(ErrorCode::bad_request,
-                "Parameter \"shell\" names no program that can be executed: " + shell + ".");
+    return fail(ErrorCode::not_found,
+                "shell missing: " + shell + " cannot be executed; name a program that can.");
   }
   return {};
 }

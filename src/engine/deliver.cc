@@ -72,10 +72,11 @@ Result<void> confirm_row(Work& work, store::InboxRow row, core::AckedAs as) {
 
 Result<std::vector<store::InboxRow>> deliverable(Work& work, const core::Owner& owner,
                                                  const std::optional<TurnId>& turn, Which which) {
-  TRY_ASSIGN(std::vector<store::InboxRow> rows, store::live_inbox(work.db(), owner));
+  TRY_ASSIGN(std::vector<store::InboxRow> rows,
+             store::inbox_in_state(work.db(), owner, core::InboxState::pending));
   const WallTime now = work.now();
   std::erase_if(rows, [&](const store::InboxRow& row) {
-    if (row.state != core::InboxState::pending || row.due_at > now) return true;
+    if (row.due_at > now) return true;
     if (row.turn && row.turn != turn) return true;  // refused to any other turn
     const bool withheld = row.withheld != core::Withheld::no;
     switch (which) {
@@ -170,9 +171,10 @@ Result<void> flushed(Work& work, const Caller& caller, const Host& host,
 }
 
 Result<void> acknowledge_earlier(Work& work, const core::Owner& owner, std::uint64_t fence) {
-  TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::live_inbox(work.db(), owner));
+  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
+             store::inbox_in_state(work.db(), owner, core::InboxState::accepted));
   for (const store::InboxRow& row : rows) {
-    if (row.state != core::InboxState::accepted || row.offer_fence != fence) continue;
+    if (row.offer_fence != fence) continue;
     if (row.offer_path != core::OfferPath::inbox && row.offer_path != core::OfferPath::turn)
       continue;
     TRY(confirm_row(work, row, core::AckedAs::processed));
@@ -310,7 +312,7 @@ Result<void> return_rows_of_earlier_daemon(Work& work) {
 }
 
 Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName receipt,
-                     core::EventType type, bool wakes, std::string tail, std::string data) {
+                     core::EventType type, bool wakes, const std::string& tail, std::string data) {
   TRY_ASSIGN(const std::optional<store::TurnRow> turn,
              store::find_open_turn(work.db(), job.scope.owner));
   TRY_ASSIGN(const std::uint32_t n, store::count_receipts(work.db(), job.id, receipt));

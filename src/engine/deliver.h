@@ -61,6 +61,6 @@ Result<void> return_rows_of_earlier_daemon(Work& work);
 
 // A new event of a job, in the transaction of the receipt that it tells of.
 Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName receipt,
-                     core::EventType type, bool wakes, std::string tail, std::string data);
+                     core::EventType type, bool wakes, const std::string& tail, std::string data);
 
 }  // namespace waybill::engine

@@ -208,7 +208,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   if (!look_at_waiters(work, answers)) return give_up(lost);
   pass_points(items, Moment::before_commit);
   if (auto committed = parts_.database.commit(); !committed) {
-    const Error error = committed.error();
+    const Error& error = committed.error();
     // Full: known not to have happened. Anything else leaves open what is on the disk.
     if (error.code != ErrorCode::store_full) poison(error);
     return give_up(error);

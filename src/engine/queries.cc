@@ -24,7 +24,7 @@ Result<std::uint64_t> parse_cursor(const std::string& cursor) {
 }  // namespace
 
 Queries::Queries(store::Database& database, Settings settings)
-    : database_(database), settings_(std::move(settings)) {}
+    : database_(database), settings_(settings) {}
 
 Result<JobView> Queries::show(const Caller& caller, const JobId& job) {
   TRY_ASSIGN(const store::JobRow row, store::need_job(database_, caller.owner, job));

@@ -38,7 +38,7 @@ bool is_ending(const core::JobFacts& facts, bool stop_wished) {
 // Null for a job that was stopped before anything was started: there is nothing that could have
 // ended.
 std::optional<core::Exit> exit_of(const core::JobFacts& facts) {
-  if (facts.exit) return *facts.exit;
+  if (facts.exit) return facts.exit;
   if (launch_failed(facts)) {
     return core::Exit::not_started("launch", facts.launch_errno, facts.launch_error);
   }

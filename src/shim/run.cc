@@ -87,14 +87,15 @@ void Shim::pump(std::int64_t timeout_ns) {
     last_sync_ns_ = mono_ns();
   }
   if (ready <= 0) return;
-  if (fds[1].revents != 0) read_output();
-  if (fds[2].revents != 0) read_ctl();
   if (fds[0].revents != 0) {
     signalfd_siginfo info[8];
     while (read(setup_.signals, info, sizeof info) > 0) {
     }
     reap();
   }
+  if (fds[2].revents != 0) read_ctl();
+  // An ended main process goes on record first; drain() reads what is left.
+  if (fds[1].revents != 0 && (!main_ended_ || exit_durable_)) read_output();
 }
 
 // One turn of reading. True when the FIFO was found empty.

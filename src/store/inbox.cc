@@ -91,6 +91,13 @@ Result<std::vector<InboxRow>> live_inbox(Database& db, const core::Owner& owner)
   return read_rows(db, sql, {owner.tenant, owner.session});
 }
 
+Result<std::vector<InboxRow>> inbox_in_state(Database& db, const core::Owner& owner,
+                                             core::InboxState state) {
+  static const std::string sql =
+      select_inbox("tenant = $1 AND session = $2 AND acked_at IS NULL AND state = $3 ORDER BY seq");
+  return read_rows(db, sql, {owner.tenant, owner.session, state});
+}
+
 Result<std::vector<InboxRow>> inbox_of_job(Database& db, const JobId& job) {
   static const std::string sql = select_inbox("job = $1 ORDER BY seq");
   return read_rows(db, sql, {job});

@@ -47,6 +47,8 @@ Result<void> write_inbox(Database& db, const InboxRow& row);
 Result<std::optional<InboxRow>> find_event(Database& db, const EventId& event);
 // Rows not yet acknowledged or dropped, in commit order.
 Result<std::vector<InboxRow>> live_inbox(Database& db, const core::Owner& owner);
+Result<std::vector<InboxRow>> inbox_in_state(Database& db, const core::Owner& owner,
+                                             core::InboxState state);
 Result<std::vector<InboxRow>> inbox_of_job(Database& db, const JobId& job);
 Result<std::vector<InboxRow>> inbox_of_delivery(Database& db, const DeliveryId& delivery);
 Result<std::vector<InboxRow>> inbox_of_connection(Database& db, std::uint64_t connection);

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   waybill::supervise::LocalChannelOptions options;
   options.data_dir = argv[1];
   options.shim_path = argv[2];
-  options.report = [&](waybill::core::JobFacts facts) {
+  options.report = [&](const waybill::core::JobFacts& facts) {
     const std::lock_guard<std::mutex> guard(mutex);
     running = running || facts.started_at.has_value();
     finished = finished || facts.supervision == waybill::core::Supervision::finished;

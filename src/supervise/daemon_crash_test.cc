@@ -19,6 +19,7 @@ class DaemonCrashTest : public ChannelTest {
  protected:
   // Runs the helper until it dies; true when it was killed at its point.
   bool crash_at(const std::string& point, const LaunchOrder& launch, const char* mode) {
+    close_channel();  // one reader of the bell at a time, as the data directory's lock ensures
     const pid_t pid = fork();
     if (pid == 0) {
       setenv("WAYBILL_CRASH", point.c_str(), 1);

@@ -67,6 +67,16 @@ TEST_F(StopTest, O12_a_trap_runs_to_its_end_once_and_its_output_is_kept) {
   EXPECT_EQ(facts.tail, "up\ncleaned\n");
 }
 
+TEST_F(StopTest, O11_who_left_the_session_is_asked_with_TERM_too) {
+  const JobId job =
+      run(nasty("setsid bash -c 'trap \"echo asked; exit\" TERM; echo up; "
+                "while :; do sleep 0.05; done' & wait",
+                Millis(60'000)));
+  wait_output(job, "up");
+  stop(job);
+  EXPECT_NE(wait_finished(job).tail.find("asked\n"), std::string::npos);
+}
+
 TEST_F(StopTest, S26_a_stopped_process_gets_TERM_and_CONT) {
   const JobId job = run(nasty("echo up; kill -STOP $$", Millis(60'000)));
   wait_output(job, "up");
