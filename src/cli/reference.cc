@@ -45,7 +45,8 @@ stages_reason, cause, actor, reason, proof, attempt, queue_position, waiting_bec
 started_at, finished_at, duration_ms, output:{bytes,kept_bytes,gaps,digest,redactions},
 leftovers:[{pid,comm,cmdline,state,holds_output}], usage:{cpu_ms,max_rss_bytes}, receipts:[…],
 events:[{id,state,tries,last_error,acked_as}]`. Also `owner`, `wake`, `shell`, `survivors` (while
-stopping), `leftovers_kept`, `ended_by_itself`, `output.digest_reason`, `output.incomplete`,
+stopping, or of leftovers that were killed), `leftovers_kept`, `ended_by_itself`,
+`output.digest_reason`, `output.incomplete`,
 `exit.errno`, and `cwd_base64` when cwd is not valid UTF-8. `exit` is null until the job is
 finished; `exit.signal` is a number; a stage's 128+n stays `code`. Lists leave `receipts` and
 `events` empty.

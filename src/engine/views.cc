@@ -83,7 +83,8 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
   if (core::is_terminal(job.status)) {
     TRY_ASSIGN(const std::optional<store::LeftoverRow> left, store::find_leftover(db, job.id));
     if (left) {
-      view.leftovers = left->settled ? left->survived : left->found;
+      view.leftovers = left->found;
+      if (left->settled) view.survivors = left->survived;
       view.leftovers_settled = left->settled;
       view.leftovers_kept = left->kept;
     }
