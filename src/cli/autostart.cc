@@ -149,15 +149,26 @@ Result<void> judge_ready_line(const std::string& line) {
   return fail(ErrorCode::unavailable, "The daemon ended while starting: " + line);
 }
 
+// Where the daemon's last words go. Nothing is written into a directory that is not ours alone, nor
+// through a link that somebody left there: the daemon is going to refuse it, and says why.
+UniqueFd open_log(const std::string& data_dir) {
+  const UniqueFd dir(::open(data_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info{};
+  const bool ours = dir.valid() && ::fstat(dir.get(), &info) == 0 && info.st_uid == ::geteuid() &&
+                    (info.st_mode & 022U) == 0;
+  if (!ours) return UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  return UniqueFd(::openat(dir.get(), "daemon.log",
+                           O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
 Result<std::string> spawn(std::vector<std::string> command, const std::string& data_dir) {
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) return cannot("pipe");
   UniqueFd reader(ready[0]);
   UniqueFd writer(ready[1]);
   const UniqueFd null_fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const std::string log = data_dir + "/daemon.log";
-  const UniqueFd log_fd(::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  if (!null_fd.valid() || !log_fd.valid()) return cannot(log);
+  const UniqueFd log_fd = open_log(data_dir);
+  if (!null_fd.valid() || !log_fd.valid()) return cannot(data_dir + "/daemon.log");
   Launch launch{{}, daemon_environment(), null_fd.get(), log_fd.get(), writer.get()};
   for (std::string& word : command) launch.argv.push_back(word.data());
   launch.argv.push_back(nullptr);
