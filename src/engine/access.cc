@@ -205,6 +205,8 @@ Result<void> host_gone(Work& work, const HostGone& gone) {
 Result<void> renew_leases_after_restart(Work& work) {
   TRY_ASSIGN(const std::vector<store::SessionRow> live, store::live_sessions(work.db()));
   for (const store::SessionRow& row : live) {
+    // Its turn may be what does not parse; it is refused alone and keeps what it has (I12).
+    if (work.poisoned(row.owner)) continue;
     if (row.host_pid) {
       work.watch_host(row.owner);
       continue;
