@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <list>
+#include <utility>
 
 #include "base/crash_point.h"
+#include "core/retry.h"
 #include "engine/access.h"
 #include "engine/deliver.h"
 #include "engine/handle.h"
 #include "engine/jobs.h"
 #include "store/check.h"
+#include "store/random.h"
 #include "text/render.h"
 #include "text/utf8.h"
 
@@ -73,6 +76,13 @@ struct PassPoints {
 };
 #undef WAYBILL_POINTS
 
+// What is told once and by nobody again.
+bool happened(const Command& command) {
+  return std::holds_alternative<ObservedFacts>(command) ||
+         std::holds_alternative<ConnectionClosed>(command) ||
+         std::holds_alternative<HostGone>(command);
+}
+
 // One thing to do inside a transaction: a new ticket, or another look at a waiter.
 struct Item {
   Command* command = nullptr;
@@ -108,6 +118,9 @@ class Engine::Impl {
   void supervise(Work& work, const JobId& job);
   void run_singly(const std::vector<Item>& items);
   void poison(const Error& error);
+  void hold(const Item& item);
+  void retry_held();
+  Result<Reply> answer_voided(const Command& command, const Error& why);
   Result<Reply> answer_poisoned(const Command& command);
   void drop_waiters_of(ConnectionId connection);
   bool reachable(const core::Owner& owner) const;
@@ -121,6 +134,9 @@ class Engine::Impl {
   PoisonedOwners poisoned_owners_;
   std::map<core::Owner, std::list<Waiter>> waiters_;
   std::string poisoned_;
+  std::vector<Ticket> held_;  // happened, but the disk was full
+  MonoTime held_due_{};
+  unsigned held_tries_ = 0;
   bool timers_due_ = false;  // the transaction under way also does what is due
 };
 
@@ -167,7 +183,8 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
   }
   if (items.empty()) return;
   Error why{ErrorCode::unavailable, {}};
-  if (transact(items, why) == Outcome::voided) run_singly(items);
+  if (transact(items, why) == Outcome::voided) return run_singly(items);
+  held_due_ = parts_.clock.mono();  // there is space, perhaps again
 }
 
 // A batch that became void: each command alone, so that one that cannot be done takes no other with
@@ -179,8 +196,46 @@ void Engine::Impl::run_singly(const std::vector<Item>& items) {
       continue;
     }
     Error why{ErrorCode::unavailable, {}};
-    if (transact({item}, why) == Outcome::voided && item.done != nullptr) (*item.done)(fail(why));
+    if (transact({item}, why) == Outcome::voided && item.done != nullptr) {
+      if (why.code == ErrorCode::store_full && happened(*item.command)) {
+        hold(item);
+      } else {
+        (*item.done)(answer_voided(*item.command, why));
+      }
+    }
   }
+}
+
+// A fact that did not fit on the disk. Facts of one job grow: the newest says it all.
+void Engine::Impl::hold(const Item& item) {
+  constexpr std::size_t kHeldMax = 4096;
+  const auto* facts = std::get_if<ObservedFacts>(item.command);
+  std::erase_if(held_, [&](const Ticket& earlier) {
+    const auto* other = std::get_if<ObservedFacts>(&earlier.command);
+    return facts != nullptr && other != nullptr && other->facts.job == facts->facts.job;
+  });
+  if (facts == nullptr && held_.size() >= kHeldMax) return (*item.done)(std::monostate{});
+  if (held_.empty()) {
+    const core::Backoff backoff{parts_.settings.backoff_first, parts_.settings.backoff_max};
+    held_due_ =
+        parts_.clock.mono() + core::backoff_delay(backoff, held_tries_ + 1, store::random_unit());
+  }
+  held_.push_back({*item.command, *item.done});
+}
+
+void Engine::Impl::retry_held() {
+  ++held_tries_;
+  run_batch(std::exchange(held_, {}));  // what fails again is held again
+  if (held_.empty()) held_tries_ = 0;
+}
+
+// A full disk takes no answer from those who only look.
+Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& why) {
+  if (why.code != ErrorCode::store_full) return fail(why);
+  Work work(parts_, sequences_, poisoned_owners_);
+  Context shared = context();
+  auto read = read_only(work, shared, command);
+  return read ? std::move(*read) : Result<Reply>(fail(why));
 }
 
 Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Error& why) {
@@ -369,6 +424,7 @@ void Engine::Impl::tick() {
     if (transact(items, why) == Outcome::voided) run_singly(items);
   }
   timers_due_ = false;
+  if (!held_.empty() && held_due_ <= now) retry_held();
 }
 
 std::optional<Millis> Engine::Impl::next_due() const {
@@ -379,6 +435,7 @@ std::optional<Millis> Engine::Impl::next_due() const {
     if (!due || left < *due) due = left;
   };
   const MonoTime now = parts_.clock.mono();
+  if (!held_.empty()) consider(std::chrono::ceil<Millis>(held_due_ - now));
   for (const auto& [owner, list] : waiters_) {
     for (const Waiter& waiter : list) {
       consider(std::chrono::ceil<Millis>(waiter.deadline - now));
