@@ -125,6 +125,8 @@ void run_child(const ChildPlan& plan) {
     n = read(plan.gate_read, &go, 1);
   } while (n < 0 && errno == EINTR);
   if (n != 1) _exit(kNeverRan);
+  // Not before: while the file is there, the command has certainly not run.
+  unlinkat(plan.dir, kLaunchEnv, 0);
   if (chdir(plan.launch->cwd.data()) != 0) report(plan, ChildStep::chdir);
   exec_program(plan.launch->program.data(), plan);
   report(plan, ChildStep::exec);

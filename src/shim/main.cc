@@ -239,7 +239,6 @@ int start(ShimSetup& setup, const ShimConfig& config, const Loaded& loaded) {
   setup.started_mono_ns = mono_ns();
   if (const int error = record_start(setup, config)) return error;
   crash_here(config.crash_point, "shim.after_start");
-  unlinkat(setup.dir, kLaunchEnv, 0);
   ssize_t n = 0;
   do {
     n = write(gate.write, "g", 1);

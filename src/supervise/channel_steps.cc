@@ -142,8 +142,11 @@ void LocalChannel::Loop::evaluate(Job& job) {
     job.start_seen = true;
     job.launch.reset();  // it may be large, and is not needed again
   }
-  if (look.dir && look.start.state != RecordState::absent && !look.lock_held) {
-    unlinkat(look.dir->fd(), shim::kLaunchEnv, 0);  // the supervisor died before it could
+  // Who completes the records of a lost job needs to see whether the file is there, and removes it.
+  const bool on_record = look.exit.state != RecordState::absent ||
+                         look.supervision == core::Supervision::generation_gone;
+  if (look.dir && look.start.state != RecordState::absent && !look.lock_held && on_record) {
+    unlinkat(look.dir->fd(), shim::kLaunchEnv, 0);
   }
   begin(job, std::move(look));
 }

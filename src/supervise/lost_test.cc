@@ -112,7 +112,8 @@ TEST_F(LostTest, I10_gate_closed_never_ran) {
   const JobId job = run(counting("shim.after_start", "exit 4"));
   const core::JobFacts facts = wait_lost(job);
   EXPECT_EQ(runs(), 0);
-  EXPECT_FALSE(facts.exit->success());
+  EXPECT_EQ(facts.exit->kind, ExitKind::unknown);  // not the status of the child at the gate
+  EXPECT_FALSE(std::filesystem::exists(job_path(job) + "/launch.env"));
   EXPECT_EQ(facts.proof, Proof::unproven);
   expect_same_after_restart(job, facts);
   // And never launched again, whatever is asked.

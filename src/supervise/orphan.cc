@@ -202,7 +202,10 @@ bool Orphan::write_exit() {
   shim::JsonLine line;
   line.text("job", look_.job.str());
   line.text("supervisor", "lost");
-  const bool known = status_.has_value();
+  // The command's process removes its environment file when the gate opens. If that is still there,
+  // what ended was not the command, and its status says nothing.
+  const bool ran = faccessat(look_.dir->fd(), shim::kLaunchEnv, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+  const bool known = ran && status_.has_value();
   const bool exited = known && WIFEXITED(*status_);
   line.text("kind", !known ? "unknown" : exited ? "exited" : "signaled");
   if (exited) {
@@ -218,7 +221,9 @@ bool Orphan::write_exit() {
   line.boolean("core", known && !exited && WCOREDUMP(*status_));
   line.text("step", "");
   line.null("errno");
-  line.text("reason", known ? "" : "The supervisor was lost before the end.");
+  line.text("reason", known ? ""
+                      : ran ? "The supervisor was lost before the end."
+                            : "The supervisor was lost before the command was executed.");
   line.text("ended_by", ended_by_stop_ ? "stop" : "itself");
   const StartRecord& start = look_.start.value;
   line.integer("started_at_ms",
@@ -233,7 +238,9 @@ bool Orphan::write_exit() {
   line.null("cpu_ms");
   line.null("max_rss_bytes");
   line.boolean("oom", false);
-  return write_over(*look_.dir, shim::kExitTmp, shim::kExit, line.finish()) == 0;
+  if (write_over(*look_.dir, shim::kExitTmp, shim::kExit, line.finish()) != 0) return false;
+  unlinkat(look_.dir->fd(), shim::kLaunchEnv, 0);
+  return true;
 }
 
 bool Orphan::write_final() {
