@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
+#include <cstdint>
+#include <fstream>
 
 #include "store/random.h"
 #include "store/schema_text.h"
@@ -87,6 +90,22 @@ Result<void> check_integrity(SqliteDatabase& database) {
                   "a backup or repair it with sqlite3.");
 }
 
+// A file that ends inside a page was cut, unless the log beside it still has what belongs there.
+// SQLite itself would read the missing bytes as zeros.
+Result<void> check_length(const std::string& path, std::uint64_t size) {
+  struct stat log{};
+  if (::stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0) return {};
+  std::array<unsigned char, 18> header{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(header.data()), header.size());
+  std::uint64_t page = (std::uint64_t{header[16]} << 8U) + header[17];
+  if (page == 1) page = 65536;
+  if (file && page >= 512 && size % page == 0) return {};
+  return fail(ErrorCode::state_corrupt,
+              "The store " + path + " is cut short: it has " + std::to_string(size) +
+                  " bytes, which are not whole pages. It was left as it is; restore a backup.");
+}
+
 Result<bool> has_tables(SqliteDatabase& database) {
   TRY_ASSIGN(const std::int64_t tables,
              database.integer("SELECT count(*) FROM sqlite_master WHERE type = 'table'", {}));
@@ -100,13 +119,10 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
   store.path = path;
   struct stat before{};
   const bool existed = ::stat(path.c_str(), &before) == 0 && before.st_size > 0;
+  if (existed) TRY(check_length(path, static_cast<std::uint64_t>(before.st_size)));
   TRY_ASSIGN(store.writer, SqliteDatabase::open(path, OpenMode::read_write));
   TRY_ASSIGN(const bool filled, has_tables(*store.writer));
   if (!filled) {
-    if (existed && before.st_size < 100) {
-      return fail(ErrorCode::state_corrupt,
-                  "The store " + path + " is cut short; it was left as it is.");
-    }
     TRY(create_schema(*store.writer, clock));
     store.created = true;
   } else {
