@@ -1,7 +1,9 @@
 #include "daemon/data_dir.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <vector>
@@ -81,13 +84,18 @@ Result<void> check_private(const std::string& path, const struct stat& info) {
   return {};
 }
 
-std::string read_holder(int fd) {
+// 0: nobody said.
+pid_t read_holder(int fd) {
   char text[32] = {};
-  const ssize_t got = ::pread(fd, text, sizeof text - 1, 0);
-  if (got <= 0) return "another process";
-  std::string pid(text, static_cast<std::size_t>(got));
-  while (!pid.empty() && (pid.back() == '\n' || pid.back() == '\0')) pid.pop_back();
-  return "process " + pid;
+  if (::pread(fd, text, sizeof text - 1, 0) <= 0) return 0;
+  return static_cast<pid_t>(std::strtol(text, nullptr, 10));
+}
+
+// A daemon that is killed while it starts a supervisor leaves the lock to a child that is about to
+// become that, for as long as this takes. The lock is then held although its holder is dead.
+bool is_being_left(int fd) {
+  const pid_t holder = read_holder(fd);
+  return holder > 0 && ::kill(holder, 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
@@ -131,7 +139,9 @@ std::string path_through_fd(const DataDir& dir, const std::string& name) {
 Result<UniqueFd> lock_data_dir(const DataDir& dir) {
   // Whoever removes the file by hand must not let two daemons in: the locked file must be the one
   // that is there.
-  for (int attempt = 0; attempt < 100; ++attempt) {
+  constexpr int kAttempts = 500;
+  constexpr int kPauseMs = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     UniqueFd fd(::openat(dir.fd.get(), kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd.valid()) {
       return fail(ErrorCode::unavailable,
@@ -143,7 +153,14 @@ Result<UniqueFd> lock_data_dir(const DataDir& dir) {
         return fail(ErrorCode::unavailable,
                     "cannot lock " + dir.path + "/" + kLockName + ": " + errno_text(errno));
       }
-      return fail(ErrorCode::conflict, read_holder(fd.get()) + " already serves " + dir.path +
+      if (is_being_left(fd.get())) {
+        ::poll(nullptr, 0, kPauseMs);
+        continue;
+      }
+      const pid_t holder = read_holder(fd.get());
+      const std::string who =
+          holder > 0 ? "process " + std::to_string(holder) : std::string("another process");
+      return fail(ErrorCode::conflict, who + " already serves " + dir.path +
                                            "; use it, or stop it with `waybill shutdown`");
     }
     struct stat held{};
@@ -159,7 +176,8 @@ Result<UniqueFd> lock_data_dir(const DataDir& dir) {
     }
     return fd;
   }
-  return fail(ErrorCode::unavailable, dir.path + "/" + kLockName + " keeps being replaced");
+  return fail(ErrorCode::unavailable,
+              dir.path + "/" + kLockName + " keeps being replaced, or held by a process that ends");
 }
 
 }  // namespace waybill::daemon
