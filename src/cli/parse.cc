@@ -40,6 +40,8 @@ class Parser {
       Parsed parsed;
       parsed.help = app_.help();
       return parsed;
+    } catch (const CLI::RequiredError& error) {
+      return usage(unknown_command().value_or(error.what()));
     } catch (const CLI::ParseError& error) {
       return usage(std::string(error.what()));
     }
@@ -47,6 +49,18 @@ class Parser {
   }
 
  private:
+  // The word where a command is wanted and none is known by it.
+  std::optional<std::string> unknown_command() const {
+    const CLI::App* app = &app_;
+    while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+    if (app->get_require_subcommand_min() == 0) return std::nullopt;
+    for (const std::string& word : app_.remaining(true)) {
+      if (!word.starts_with("-"))
+        return "There is no command \"" + word + "\"; see waybill --help.";
+    }
+    return std::nullopt;
+  }
+
   void add_flag(CLI::App& to, const CommandInfo* command, const FlagInfo& flag) {
     Slot& slot = slots_.emplace_back();
     slot.command = command;
