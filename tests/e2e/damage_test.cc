@@ -55,6 +55,7 @@ void fill_and_end(Daemon& daemon) {
     ASSERT_EQ(daemon.cli({"run", "--wait", "--cwd", "/", "--", "exit 3"}).exit_code, 3);
   }
   ASSERT_EQ(daemon.terminate().exit_code, 0);
+  sql(daemon, "PRAGMA wal_checkpoint(TRUNCATE)");  // from here on, the file is all there is
 }
 
 void expect_left_alone(Daemon& daemon) {
@@ -270,7 +271,8 @@ TEST(DamageTest, I12_a_sealed_launch_that_does_not_open_is_kept_and_not_run) {
   daemon.accept(gate.command());
   const std::string queued = daemon.accept("echo ran >> '" + temp.path() + "/runs'");
   daemon.terminate();
-  sql(daemon, "UPDATE launch SET sealed = x'00' || substr(sealed, 2) WHERE job = '" + queued + "'");
+  sql(daemon, "UPDATE launch SET sealed = CAST(x'00' || substr(sealed, 2) AS BLOB) WHERE job = '" +
+                  queued + "'");
   gate.open();
   daemon.start();
   RawClient client(daemon.socket());
