@@ -198,6 +198,10 @@ TEST(Jobs, I17_caps_are_kept_and_slots_go_to_the_oldest) {
   EXPECT_EQ(other.job.status, JobStatus::running);
   EXPECT_EQ(show(world, first[1]).status, JobStatus::running);
   EXPECT_EQ(show(world, first[2]).status, JobStatus::queued);
+  // The node is full now, whatever the session.
+  const auto third = world.ask<RunReply>(command(host("s3", "k3", 3), "sleep 6"));
+  EXPECT_EQ(third.job.status, JobStatus::queued);
+  world.ask<JobsReply>(stop_of(host("s3", "k3", 3), {third.job.id}));
   EXPECT_EQ(show(world, first[3]).queue_position, 2U);
   world.ended(first[1], 0);
   EXPECT_EQ(show(world, first[2]).status, JobStatus::running);
