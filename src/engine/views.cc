@@ -63,6 +63,7 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
   view.label = job.label;
   view.command_preview = job.command_preview;
   view.cwd = job.cwd;
+  TRY_ASSIGN(view.shell, store::find_shell(db, job.id));
   view.status = job.status;
   view.stopping = job.status == core::JobStatus::running && job.stop.has_value();
   view.attempt = job.attempt;

@@ -143,6 +143,14 @@ Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
   });
 }
 
+Result<std::string> find_shell(Database& db, const JobId& job) {
+  TRY_ASSIGN(
+      std::optional<std::string> shell,
+      db.first<std::string>("SELECT shell FROM launch WHERE job = $1", {job},
+                            [](const Row& row) -> Result<std::string> { return row.string(0); }));
+  return shell.value_or("");
+}
+
 Result<std::optional<JobRow>> find_job(Database& db, const JobId& job) {
   static const std::string sql = select_jobs("job = $1");
   return db.first<JobRow>(sql, {job}, [](const Row& row) { return read_job(row); });

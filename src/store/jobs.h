@@ -89,6 +89,8 @@ struct IdempotencyRow {
 Result<void> insert_job(Database& db, const JobRow& job);
 Result<void> insert_launch(Database& db, const LaunchRow& launch);
 Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job);
+// The shell of the launch; "" for argv form. Needs no key.
+Result<std::string> find_shell(Database& db, const JobId& job);
 
 Result<std::optional<JobRow>> find_job(Database& db, const JobId& job);
 // The same, but another owner's job is as good as none.

@@ -1,10 +1,14 @@
 #include "e2e/harness.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -79,10 +83,34 @@ Pipe make_pipe() {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   if (launch.umask) ::umask(*launch.umask);
-  if (launch.uid && ::setuid(*launch.uid) != 0) ::_exit(126);
+  if (launch.terminal && (::setsid() < 0 || ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) != 0)) ::_exit(126);
+  if (launch.uid &&
+      (::setgroups(0, nullptr) != 0 || ::setgid(*launch.uid) != 0 || ::setuid(*launch.uid) != 0)) {
+    ::_exit(126);
+  }
   if (!launch.cwd.empty() && ::chdir(launch.cwd.c_str()) != 0) ::_exit(126);
   ::execve(argv[0], argv, envp);
   ::_exit(127);
+}
+
+struct Terminal {
+  UniqueFd keyboard;
+  UniqueFd line;
+};
+
+// The text is typed before anybody could read it.
+Terminal make_terminal(const std::string& typed) {
+  int keyboard = -1;
+  int line = -1;
+  if (::openpty(&keyboard, &line, nullptr, nullptr, nullptr) != 0) {
+    ADD_FAILURE() << "openpty: " << std::strerror(errno);
+    return {};
+  }
+  Terminal terminal{UniqueFd(keyboard), UniqueFd(line)};
+  ::fcntl(keyboard, F_SETFD, FD_CLOEXEC);
+  ::fcntl(line, F_SETFD, FD_CLOEXEC);
+  if (::write(keyboard, typed.data(), typed.size()) < 0) ADD_FAILURE() << std::strerror(errno);
+  return terminal;
 }
 
 }  // namespace
@@ -122,7 +150,14 @@ Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input) {
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  if (input_.empty()) in.read.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (launch.terminal) {
+    Terminal terminal = make_terminal(input_);
+    in.read = std::move(terminal.line);
+    keyboard_ = std::move(terminal.keyboard);
+    input_.clear();
+  } else if (input_.empty()) {
+    in.read.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
   const std::vector<std::string> environment = environment_of(launch);
   const std::vector<char*> argv = pointers(argv_);
   const std::vector<char*> envp = pointers(environment);
@@ -220,6 +255,22 @@ bool Process::reap(Deadline deadline) {
 
 bool Process::running() { return !reap(Clock::now()); }
 
+void Process::wait_for_either(Process& one, Process& other, Seconds cap) {
+  std::array<pollfd, 2> events{{{one.pidfd_.get(), POLLIN, 0}, {other.pidfd_.get(), POLLIN, 0}}};
+  const auto deadline = Clock::now() + cap;
+  while (::poll(events.data(), events.size(), milliseconds_left(deadline)) < 0 && errno == EINTR) {
+  }
+}
+
+std::string Process::typed_ahead() const {
+  std::array<char, 256> name{};
+  if (::ptsname_r(keyboard_.get(), name.data(), name.size()) != 0) return "";
+  const UniqueFd line(::open(name.data(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  std::array<char, 4096> bytes{};
+  const ssize_t got = ::read(line.get(), bytes.data(), bytes.size());
+  return got > 0 ? std::string(bytes.data(), static_cast<std::size_t>(got)) : "";
+}
+
 Output Process::finish(Seconds cap) {
   const auto deadline = Clock::now() + cap;
   while (pump(deadline)) {
@@ -253,15 +304,21 @@ TempDir::~TempDir() {
 
 Daemon::Daemon(Options options) : options_(std::move(options)), data_dir_(options_.data_dir) {
   if (data_dir_.empty()) data_dir_ = temp_.path() + "/data";
+  if (options_.program.empty()) options_.program = waybill_program();
+  if (options_.uid && ::chown(temp_.path().c_str(), *options_.uid, *options_.uid) != 0) {
+    ADD_FAILURE() << temp_.path() << ": " << std::strerror(errno);
+  }
+  mark_ = "E2E_MARK=" + data_dir_;
 }
 
 Daemon::~Daemon() {
-  if (!std::filesystem::exists(data_dir_)) return;
+  client_env_.clear();
   if (has_unfinished_jobs()) {
-    if (!running()) start();
+    if (!running() || crashed()) start();
     cli({"shutdown", "--stop-jobs"});
   }
-  if (running()) kill_9();
+  kill_9();
+  expect_none_left(data_dir_);
 }
 
 bool Daemon::has_unfinished_jobs() const {
@@ -279,11 +336,14 @@ namespace {
 
 Launch serve_launch(const std::string& data_dir, const Daemon::Options& options) {
   Launch launch;
-  launch.argv = {waybill_program(), "serve", "--data", data_dir};
+  launch.argv = {options.program, "serve", "--data", data_dir};
   launch.argv.insert(launch.argv.end(), options.arguments.begin(), options.arguments.end());
   launch.env = options.env;
   launch.cwd = options.cwd;
   launch.umask = options.umask;
+  launch.uid = options.uid;
+  launch.terminal = !options.typed.empty();
+  launch.input = options.typed;
   return launch;
 }
 
@@ -312,6 +372,12 @@ Output Daemon::terminate() {
   return output;
 }
 
+bool Daemon::crashed() {
+  if (!running() || process_->running()) return false;
+  process_.reset();
+  return true;
+}
+
 Output Daemon::serve_and_finish(std::vector<std::string> more) {
   Launch launch = serve_launch(data_dir_, options_);
   launch.argv.insert(launch.argv.end(), more.begin(), more.end());
@@ -320,9 +386,11 @@ Output Daemon::serve_and_finish(std::vector<std::string> more) {
 
 Launch Daemon::command(std::vector<std::string> arguments) const {
   Launch launch;
-  launch.argv = {waybill_program(), "--data", data_dir_, "--no-autostart"};
+  launch.argv = {options_.program, "--data", data_dir_, "--no-autostart"};
   launch.argv.insert(launch.argv.end(), arguments.begin(), arguments.end());
   launch.env = client_env_;
+  launch.env.push_back(mark_);
+  launch.uid = options_.uid;
   return launch;
 }
 
@@ -339,6 +407,47 @@ std::unique_ptr<Process> Daemon::spawn(std::vector<std::string> arguments) {
   return std::make_unique<Process>(command(std::move(arguments)));
 }
 
+Output Daemon::cli_through_crashes(const std::vector<std::string>& arguments) {
+  constexpr int kNoDaemon = 122;
+  constexpr int kTries = 5;
+  Output output;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (!running() || crashed()) {
+      set_daemon_env({});
+      start();
+    }
+    if (!running()) return output;
+    Process client(command(arguments));
+    Process::wait_for_either(client, *process_);
+    if (crashed()) {
+      set_daemon_env({});
+      start();
+    }
+    output = client.finish();
+    if (output.exit_code != kNoDaemon) return output;
+  }
+  return output;
+}
+
+std::string Daemon::accept(const std::string& command, std::vector<std::string> flags) {
+  flags.insert(flags.begin(), "run");
+  flags.insert(flags.end(), {"--", command});
+  const json::value answer = json(std::move(flags));
+  return answer.is_object() ? text_at(answer, "job.id") : "";
+}
+
+json::value Daemon::show(const std::string& job) { return at(json({"show", job}), "job"); }
+
+json::value Daemon::finished(const std::string& job) {
+  const Output output = cli({"wait", job, "--timeout", "60s"});
+  EXPECT_NE(output.exit_code, 124) << "the job does not end; " << output.describe();
+  return show(job);
+}
+
+void Daemon::act_as_host(const std::string& session, const std::string& key) {
+  set_env({"WAYBILL_SESSION=" + session, "WAYBILL_HOST_KEY=" + key});
+}
+
 pid_t Daemon::pid() const { return process_ ? process_->pid() : -1; }
 
 std::string Daemon::log() const { return read_file(data_dir_ + "/daemon.log"); }
@@ -352,6 +461,33 @@ Gate::Gate(const std::string& path) : path_(path) {
 
 void Gate::open() {
   if (::write(fd_.get(), "go\n", 3) != 3) ADD_FAILURE() << path_ << ": " << std::strerror(errno);
+}
+
+StartLine::StartLine(const std::string& path)
+    : path_(path), fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  if (::flock(fd_.get(), LOCK_EX) != 0) ADD_FAILURE() << path << ": " << std::strerror(errno);
+}
+
+Bell::Bell(const std::string& path) : path_(path) {
+  if (::mkfifo(path.c_str(), 0600) != 0) ADD_FAILURE() << path << ": " << std::strerror(errno);
+  fd_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+}
+
+std::optional<std::string> Bell::word(Seconds cap) {
+  const auto deadline = Clock::now() + cap;
+  for (;;) {
+    const std::size_t end = buffer_.find('\n');
+    if (end != std::string::npos) {
+      std::string text = buffer_.substr(0, end);
+      buffer_.erase(0, end + 1);
+      return text;
+    }
+    pollfd event{fd_.get(), POLLIN, 0};
+    if (::poll(&event, 1, milliseconds_left(deadline)) <= 0) return std::nullopt;
+    std::array<char, 4096> bytes{};
+    const ssize_t got = ::read(fd_.get(), bytes.data(), bytes.size());
+    if (got > 0) buffer_.append(bytes.data(), static_cast<std::size_t>(got));
+  }
 }
 
 // ---- RawClient ---------------------------------------------------------------------------------
@@ -414,56 +550,6 @@ json::value RawClient::call(std::string_view method, json::object params) {
     return nullptr;
   }
   return json::parse(*answer);
-}
-
-// ---- looking into answers ----------------------------------------------------------------------
-
-json::value at(const json::value& value, std::string_view path) {
-  const json::value* here = &value;
-  for (std::string_view rest = path; !rest.empty();) {
-    const std::string_view key = rest.substr(0, rest.find('.'));
-    rest.remove_prefix(std::min(key.size() + 1, rest.size()));
-    std::size_t index = 0;
-    const bool is_index =
-        std::from_chars(key.data(), key.data() + key.size(), index).ec == std::errc{};
-    const json::value* next = nullptr;
-    if (here->is_object()) {
-      next = here->get_object().if_contains(json::string_view(key.data(), key.size()));
-    } else if (here->is_array() && is_index) {
-      next = here->get_array().if_contains(index);
-    }
-    if (next == nullptr) {
-      ADD_FAILURE() << "nothing at " << path << " in " << json::serialize(value);
-      return nullptr;
-    }
-    here = next;
-  }
-  return *here;
-}
-
-std::string text_at(const json::value& value, std::string_view path) {
-  const json::value found = at(value, path);
-  if (found.is_string()) return std::string(found.get_string());
-  ADD_FAILURE() << "no text at " << path << ": " << json::serialize(found);
-  return "";
-}
-
-std::int64_t number_at(const json::value& value, std::string_view path) {
-  const json::value found = at(value, path);
-  if (found.is_int64()) return found.get_int64();
-  if (found.is_uint64()) return static_cast<std::int64_t>(found.get_uint64());
-  ADD_FAILURE() << "no number at " << path << ": " << json::serialize(found);
-  return -1;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-unsigned mode_of(const std::string& path) {
-  struct stat info{};
-  return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
 }
 
 }  // namespace waybill::e2e

@@ -48,7 +48,8 @@ struct Launch {
   std::string cwd = {};                 // "": the test's
   std::string input = {};               // its stdin; "": /dev/null
   std::optional<mode_t> umask = std::nullopt;
-  std::optional<uid_t> uid = std::nullopt;  // needs root
+  std::optional<uid_t> uid = std::nullopt;  // with the group of the same number; needs root
+  bool terminal = false;  // stdin is a terminal, its controlling one; `input` is typed there
 };
 
 // A program that runs. Killed by the destructor if it still does.
@@ -74,6 +75,12 @@ class Process {
   // Whether it has not ended yet.
   bool running();
 
+  // Returns when one of the two has ended, or after the cap.
+  static void wait_for_either(Process& one, Process& other, Seconds cap = kCap);
+
+  // What was typed at its terminal and nobody has read yet.
+  std::string typed_ahead() const;
+
  private:
   using Deadline = std::chrono::steady_clock::time_point;
   bool pump(Deadline deadline);
@@ -85,6 +92,7 @@ class Process {
   UniqueFd in_;
   UniqueFd out_;
   UniqueFd err_;
+  UniqueFd keyboard_;  // the other end of its terminal
   std::string input_;
   std::string out_text_;
   std::string err_text_;
@@ -108,7 +116,9 @@ class TempDir {
 };
 
 // A data directory and the daemon that serves it. The command line is called with --data and
-// --no-autostart; jobs that still run at the end of the test are stopped.
+// --no-autostart; jobs that still run at the end of the test are stopped, and a process that is
+// left over then is a failed expectation. Whatever it starts carries the directory's path in its
+// environment or on its command line, which is how it is found.
 class Daemon {
  public:
   struct Options {
@@ -117,6 +127,9 @@ class Daemon {
     std::vector<std::string> env = {};
     std::string cwd = {};
     std::optional<mode_t> umask = std::nullopt;
+    std::optional<uid_t> uid = std::nullopt;  // of the daemon and of every call
+    std::string program = {};                 // "": the one under test
+    std::string typed = {};                   // not empty: at the terminal it is started from
   };
 
   Daemon() : Daemon(Options{}) {}
@@ -131,6 +144,9 @@ class Daemon {
   void kill_9();
   // SIGTERM, and its output and exit code.
   Output terminate();
+  // Whether it has ended without being asked, for instance at a crash point. Then it is not
+  // `running` any more.
+  bool crashed();
   void restart() {
     kill_9();
     start();
@@ -145,16 +161,29 @@ class Daemon {
   // A call that goes on while the test does other things.
   std::unique_ptr<Process> spawn(std::vector<std::string> arguments);
   Launch command(std::vector<std::string> arguments) const;
+  // One call during which the daemon may crash: it is started again, unarmed, and the call goes on
+  // by itself or, when it found nobody, is made again.
+  Output cli_through_crashes(const std::vector<std::string>& arguments);
+
+  // Accepts a command and gives its id.
+  std::string accept(const std::string& command, std::vector<std::string> flags = {});
+  // The job object; `finished` waits for the end of the job first.
+  boost::json::value show(const std::string& job);
+  boost::json::value finished(const std::string& job);
 
   pid_t pid() const;
+  std::string typed_ahead() const { return process_->typed_ahead(); }
   bool running() const { return process_ != nullptr; }
   const std::string& data_dir() const { return data_dir_; }
   std::string socket() const { return data_dir_ + "/waybill.sock"; }
   std::string log() const;
   const boost::json::value& ready() const { return ready_; }
 
-  // Environment of every later call (WAYBILL_SESSION, WAYBILL_HOST_KEY …).
+  // Environment of every later call, and of every later daemon.
   void set_env(std::vector<std::string> env) { client_env_ = std::move(env); }
+  void set_daemon_env(std::vector<std::string> env) { options_.env = std::move(env); }
+  // Later calls are made by the host of this session.
+  void act_as_host(const std::string& session, const std::string& key = "key");
 
  private:
   bool has_unfinished_jobs() const;
@@ -163,6 +192,7 @@ class Daemon {
   Options options_;
   std::string data_dir_;
   std::vector<std::string> client_env_;
+  std::string mark_;  // "NAME=data directory"
   std::unique_ptr<Process> process_;
   boost::json::value ready_;
 };
@@ -178,6 +208,35 @@ class Gate {
  private:
   std::string path_;
   UniqueFd fd_;  // both ends, so that nothing blocks
+};
+
+// What many jobs wait for together: `command()` is a piece of shell that returns when `open` was
+// called.
+class StartLine {
+ public:
+  explicit StartLine(const std::string& path);
+  std::string command() const { return "flock -s '" + path_ + "' true"; }
+  void open() { fd_.reset(); }
+
+ private:
+  std::string path_;
+  UniqueFd fd_;  // locked
+};
+
+// What a job tells the test: `command(word)` is a piece of shell that says a word.
+class Bell {
+ public:
+  explicit Bell(const std::string& path);
+  std::string command(const std::string& word) const {
+    return "echo " + word + " > '" + path_ + "'";
+  }
+  // The next word; nullopt after the cap.
+  std::optional<std::string> word(Seconds cap = kCap);
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+  std::string buffer_;
 };
 
 // A raw connection to a daemon's socket.
@@ -205,8 +264,24 @@ class RawClient {
 // Looking into answers: at(value, "job.exit.code"), with array indices as numbers. A failed
 // expectation and null when there is nothing at that place.
 boost::json::value at(const boost::json::value& value, std::string_view path);
+// The items of the list at that place; none, and a failed expectation, when there is no list.
+std::vector<boost::json::value> items_at(const boost::json::value& value, std::string_view path);
 std::string text_at(const boost::json::value& value, std::string_view path);
 std::int64_t number_at(const boost::json::value& value, std::string_view path);
+
+// "" when there is null at that place.
+std::string text_or_empty_at(const boost::json::value& value, std::string_view path);
+// The receipts that end a job.
+std::vector<std::string> endings_of(const boost::json::value& job);
+
+// ---- processes ---------------------------------------------------------------------------------
+
+// Those that have this text in their environment or on their command line.
+std::vector<pid_t> processes_with(const std::string& marker);
+// Returns when it has ended (also when it is not ours); false after the cap.
+bool await_end(pid_t pid, Seconds cap = kCap);
+// Waits for those that are just ending; what remains is a failed expectation, and is killed.
+void expect_none_left(const std::string& marker);
 
 std::string read_file(const std::string& path);
 unsigned mode_of(const std::string& path);
