@@ -186,8 +186,10 @@ void measure(const Daemon& daemon, Rows& rows, const Suite& suite, int round, Fi
 }  // namespace
 
 void bench_accept(const Suite& suite) {
-  const Daemon daemon(
-      {suite.waybill, suite.dir + "/accept", {"running_per_node=1", "queued_per_session=100000"}});
+  const Daemon daemon({suite.waybill,
+                       suite.dir + "/accept",
+                       {"running_per_node=1", "queued_per_session=100000"},
+                       true});
   Client(daemon.socket_path())
       .call("job.run", R"({"session":"holder","cwd":"/","argv":["/bin/sleep","100000"]})");
   Rows rows(suite.dir + "/rows.db");

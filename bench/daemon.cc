@@ -1,5 +1,6 @@
 #include "daemon.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -83,7 +84,8 @@ std::string Client::call(const std::string& method, const std::string& params) {
   return receive();
 }
 
-Daemon::Daemon(const Options& options) : socket_path_(options.data_dir + "/waybill.sock") {
+Daemon::Daemon(const Options& options)
+    : options_(options), socket_path_(options.data_dir + "/waybill.sock") {
   Program program;
   program.argv = {options.program, "serve", "--data", options.data_dir};
   for (const std::string& setting : options.settings) {
@@ -97,7 +99,22 @@ Daemon::Daemon(const Options& options) : socket_path_(options.data_dir + "/waybi
   die("the daemon does not start");
 }
 
+// The daemon first, so that it starts nothing in the place of what is killed.
+void Daemon::kill_all() const {
+  std::vector<pid_t> left = children_of(pid_);
+  for (const pid_t shim : std::vector<pid_t>(left)) {
+    for (const pid_t command : children_of(shim)) left.push_back(command);
+  }
+  kill(pid_, SIGKILL);
+  for (const pid_t pid : left) kill(pid, SIGKILL);
+  wait_for(pid_);
+}
+
 Daemon::~Daemon() {
+  if (options_.kill) {
+    kill_all();
+    return;
+  }
   Client(socket_path_).call("shutdown", R"({"stop_jobs":true})");
   wait_for(pid_);
 }

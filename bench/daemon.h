@@ -42,9 +42,9 @@ class Daemon {
     std::string program;
     std::string data_dir;               // the daemon makes it
     std::vector<std::string> settings;  // key=value
+    bool kill = false;                  // at the end, with what runs: what is queued stays so
   };
   explicit Daemon(const Options& options);
-  // Stops all jobs and the daemon.
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -53,6 +53,9 @@ class Daemon {
   const std::string& socket_path() const { return socket_path_; }
 
  private:
+  void kill_all() const;
+
+  Options options_;
   pid_t pid_ = -1;
   std::string socket_path_;
 };

@@ -44,7 +44,7 @@ void print_latency(const std::string& what, const Samples& samples) {
 }  // namespace
 
 void bench_exit(const Suite& suite) {
-  const Daemon daemon({suite.waybill, suite.dir + "/exit", {}});
+  const Daemon daemon({suite.waybill, suite.dir + "/exit", {}, false});
   Host host(suite, daemon);
   Samples ours;
   Samples spooler;

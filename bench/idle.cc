@@ -104,7 +104,7 @@ void print_group(const MemoryGroup& group, double before, int jobs) {
 
 void bench_memory(const Suite& suite) {
   const MemoryGroup group("idle");
-  const Daemon daemon({suite.waybill, suite.dir + "/memory", {"running_per_session=200"}});
+  const Daemon daemon({suite.waybill, suite.dir + "/memory", {"running_per_session=200"}, true});
   if (group.there() && !group.take(daemon.pid())) die("cannot move the daemon to its cgroup");
   const Memory daemon_before = memory_of(daemon.pid());
   const double before = group.used();
@@ -143,7 +143,8 @@ void bench_wakeups(const Suite& suite) {
   const int jobs = suite.times(kManyJobs);
   const Daemon daemon({suite.waybill,
                        suite.dir + "/wakeups",
-                       {"running_per_session=2000", "running_per_node=2000"}});
+                       {"running_per_session=2000", "running_per_node=2000"},
+                       true});
   launch_idle(daemon, jobs);
   const std::vector<pid_t> shims = supervisors(daemon, jobs);
   usleep(kSettle);

@@ -142,7 +142,7 @@ void print_width(const Width& width, int at_once) {
 }  // namespace
 
 void bench_launch(const Suite& suite) {
-  const Daemon daemon({suite.waybill, suite.dir + "/launch", {}});
+  const Daemon daemon({suite.waybill, suite.dir + "/launch", {}, false});
   Figures figures;
   for (int round = 0; round < suite.rounds; ++round) {
     for (std::size_t i = 0; i < kWidths.size(); ++i) {
