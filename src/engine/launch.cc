@@ -242,7 +242,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
                     session->running < work.settings().running_per_session &&
                     work.sequences().running < work.settings().running_per_node;
   if (slot) TRY(claim(work, job));
-  TRY_ASSIGN(reply.job, view_job(work.db(), job, Detail::full));
+  TRY_ASSIGN(reply.job, view_new_job(work.db(), job, session->queued));
   reply.delivery_path = path_of(request, reachable);
   return reply;
 }

@@ -53,7 +53,10 @@ EventView view_event(const store::InboxRow& row) {
   return view;
 }
 
-Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail detail) {
+namespace {
+
+// What the row itself says.
+JobView view_row(const store::JobRow& job) {
   JobView view;
   view.id = job.id;
   view.kind = job.kind;
@@ -77,6 +80,20 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
     view.reason = job.stop->reason;
   }
   if (job.ending) copy_ending(*job.ending, view);
+  return view;
+}
+
+}  // namespace
+
+Result<JobView> view_new_job(store::Database& db, const store::JobRow& job, std::uint64_t queued) {
+  JobView view = view_row(job);
+  if (job.status == core::JobStatus::queued) view.queue_position = queued;
+  TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
+  return view;
+}
+
+Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail detail) {
+  JobView view = view_row(job);
   if (job.status == core::JobStatus::queued) {
     TRY_ASSIGN(view.queue_position, store::queue_position(db, job));
   }
