@@ -32,6 +32,7 @@ std::string why_waiting(const store::JobRow& job) {
 }
 
 Result<void> add_history(store::Database& db, const store::JobRow& job, JobView& view) {
+  TRY_ASSIGN(view.shell, store::find_shell(db, job.id));
   TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_job(db, job.id));
   for (const store::InboxRow& row : rows) view.events.push_back(view_event(row));
@@ -66,7 +67,6 @@ JobView view_row(const store::JobRow& job) {
   view.label = job.label;
   view.command_preview = job.command_preview;
   view.cwd = job.cwd;
-  TRY_ASSIGN(view.shell, store::find_shell(db, job.id));
   view.status = job.status;
   view.stopping = job.status == core::JobStatus::running && job.stop.has_value();
   view.attempt = job.attempt;

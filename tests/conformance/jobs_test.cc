@@ -226,6 +226,16 @@ TEST(Jobs, I10_recovery_orders_the_same_attempt_again_and_no_new_one) {
   for (const auto& order : world.channel.orders) EXPECT_EQ(order.job, made.job.id);
 }
 
+TEST(Jobs, I10_what_is_known_to_have_started_is_never_ordered_to_launch_again) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  world.started(made.job.id);
+  world.crash();
+  ASSERT_TRUE(world.start());
+  EXPECT_TRUE(world.channel.orders.at(0).launch);
+  EXPECT_FALSE(world.channel.orders.at(1).launch);
+}
+
 TEST(Jobs, I12_a_generation_that_is_gone_ends_its_jobs_with_the_exit_unknown) {
   World world;
   const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
