@@ -242,7 +242,8 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
                     session->running < work.settings().running_per_session &&
                     work.sequences().running < work.settings().running_per_node;
   if (slot) TRY(claim(work, job));
-  TRY_ASSIGN(reply.job, view_job(work.db(), job, Detail::full));
+  TRY_ASSIGN(reply.job, view_new_job(work.db(), job, session->queued));
+  reply.job.shell = request.shell;
   reply.delivery_path = path_of(request, reachable);
   return reply;
 }
@@ -281,6 +282,8 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
     order.stop = supervise::StopWish{job.stop->at, job.stop->actor, job.stop->reason};
     return order;
   }
+  // What is known to have started is never launched again, whatever became of its files (I10).
+  if (job.started_at) return order;
   TRY_ASSIGN(const std::optional<store::LaunchRow> row, store::find_launch(work.db(), job.id));
   if (!row) {
     return fail(ErrorCode::state_corrupt, "Job " + job.id.str() + " has no launch record.");

@@ -32,6 +32,7 @@ std::string why_waiting(const store::JobRow& job) {
 }
 
 Result<void> add_history(store::Database& db, const store::JobRow& job, JobView& view) {
+  TRY_ASSIGN(view.shell, store::find_shell(db, job.id));
   TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_job(db, job.id));
   for (const store::InboxRow& row : rows) view.events.push_back(view_event(row));
@@ -53,7 +54,10 @@ EventView view_event(const store::InboxRow& row) {
   return view;
 }
 
-Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail detail) {
+namespace {
+
+// What the row itself says.
+JobView view_row(const store::JobRow& job) {
   JobView view;
   view.id = job.id;
   view.kind = job.kind;
@@ -63,7 +67,6 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
   view.label = job.label;
   view.command_preview = job.command_preview;
   view.cwd = job.cwd;
-  TRY_ASSIGN(view.shell, store::find_shell(db, job.id));
   view.status = job.status;
   view.stopping = job.status == core::JobStatus::running && job.stop.has_value();
   view.attempt = job.attempt;
@@ -77,6 +80,20 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
     view.reason = job.stop->reason;
   }
   if (job.ending) copy_ending(*job.ending, view);
+  return view;
+}
+
+}  // namespace
+
+Result<JobView> view_new_job(store::Database& db, const store::JobRow& job, std::uint64_t queued) {
+  JobView view = view_row(job);
+  if (job.status == core::JobStatus::queued) view.queue_position = queued;
+  TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
+  return view;
+}
+
+Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail detail) {
+  JobView view = view_row(job);
   if (job.status == core::JobStatus::queued) {
     TRY_ASSIGN(view.queue_position, store::queue_position(db, job));
   }

@@ -12,6 +12,9 @@ namespace waybill::engine {
 enum class Detail { brief, full };  // full: with receipts and events
 
 Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail detail);
+// The same, in full, for a job accepted in this transaction: the last of the `queued` jobs of its
+// session, and without events.
+Result<JobView> view_new_job(store::Database& db, const store::JobRow& job, std::uint64_t queued);
 Result<SessionView> view_session(store::Database& db, const Settings& settings,
                                  const store::SessionRow& session);
 Result<Outstanding> view_outstanding(store::Database& db, const core::Owner& owner);

@@ -211,7 +211,7 @@ Result<void> write_transition(Database& db, JobRow& job, const core::Receipt& re
   if (ending) {
     TRY(write_ending(db, job, receipt, *ending));
     job.survivors.clear();
-  } else if (!core::is_terminal(job.status)) {
+  } else if (receipt.from && !core::is_terminal(job.status)) {  // the first came with the row
     static const std::string sql =
         "UPDATE job SET status = $2, attempt = $3, activation = $4, receipts = $5 WHERE job = $1";
     TRY(db.run(sql, {job.id, receipt.to, receipt.attempt, receipt.activation, receipt.seq}));

@@ -105,6 +105,9 @@ std::string number_parameters(std::string_view sql) {
 
 Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const std::string& path,
                                                              OpenMode mode) {
+  // The allocator's statistics cost a lock per allocation, and nobody reads them.
+  static const int configured = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  static_cast<void>(configured);  // refused once the library is in use: then they are kept
   const int flags = (mode == OpenMode::read_only ? SQLITE_OPEN_READONLY
                                                  : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
                     SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
@@ -143,14 +146,13 @@ Error SqliteDatabase::error(std::string_view sql) const {
 }
 
 Result<sqlite3_stmt*> SqliteDatabase::prepare(std::string_view sql) {
-  std::string key(sql);
-  if (const auto found = statements_.find(key); found != statements_.end()) return found->second;
+  if (const auto found = statements_.find(sql); found != statements_.end()) return found->second;
   sqlite3_stmt* statement = nullptr;
   const std::string numbered = number_parameters(sql);
   const int code = sqlite3_prepare_v3(handle_, numbered.c_str(), static_cast<int>(numbered.size()),
                                       SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   if (code != SQLITE_OK) return fail(error(sql));
-  statements_.emplace(std::move(key), statement);
+  statements_.emplace(std::string(sql), statement);
   return statement;
 }
 

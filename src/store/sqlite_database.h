@@ -1,6 +1,7 @@
 #pragma once
 // SQLite under the database layer: WAL, synchronous=FULL, BEGIN IMMEDIATE, extended result codes.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,8 +40,15 @@ class SqliteDatabase final : public Database {
   Result<sqlite3_stmt*> bind(std::string_view sql, Params params);
   Error error(std::string_view sql) const;
 
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+
   sqlite3* handle_;
-  std::unordered_map<std::string, sqlite3_stmt*> statements_;
+  std::unordered_map<std::string, sqlite3_stmt*, TextHash, std::equal_to<>> statements_;
 };
 
 // $1, $2 … outside quotes become ?1, ?2 …: SQLite numbers $n by order of appearance, not by n.

@@ -119,10 +119,12 @@ void LocalChannel::Loop::run() {
       }
     }
     take_timers();
+    if (!stopping_) do_next_work();
   }
 }
 
 int LocalChannel::Loop::wait_ms() const {
+  if (!pending_.empty()) return 0;
   if (timers_.empty()) return -1;
   const auto left = std::chrono::ceil<Millis>(timers_.begin()->first - now());
   return static_cast<int>(std::clamp<Millis::rep>(left.count(), 0, 60'000));
@@ -132,32 +134,61 @@ void LocalChannel::Loop::take_work() {
   std::uint64_t count = 0;
   const ssize_t n = ::read(queue_event_.get(), &count, sizeof count);
   static_cast<void>(n);
-  std::vector<Work> work;
+  const std::size_t before = pending_.size();
   {
     const std::lock_guard<std::mutex> guard(mutex_);
-    work.swap(work_);
+    for (Work& item : work_) pending_.push_back(std::move(item));
+    work_.clear();
   }
-  for (Work& item : work) {
-    if (item.order) {
-      take_order(std::move(*item.order));
+  if (pending_.size() > before) make_directories();
+}
+
+// One sync for all launches that have come in together: it is the slowest step on this thread.
+void LocalChannel::Loop::make_directories() {
+  std::vector<std::string> made;
+  for (const Work& item : pending_) {
+    if (!item.order || !item.order->launch || item.order->stop ||
+        !is_job_dir_name(item.order->job.str())) {
       continue;
     }
-    const auto found = jobs_.find(item.forget.str());
-    if (found == jobs_.end()) continue;
-    Job& job = *found->second;
-    drop_orphan(job);
-    if (job.shim_pidfd.valid()) {
-      // Ours must still be reaped, by whoever waits for it: keep watching until it has ended.
-      if (job.shim_pid > 0 && shim_alive(job)) {
-        job.forgotten = true;
-        clear_wake(job);
-        continue;
-      }
-      unwatch(job.shim_token, job.shim_pidfd.get());
+    LaunchFailure failure;
+    if (make_job_dir(options_.data_dir, item.order->job, failure)) {
+      made.push_back(item.order->job.str());
     }
-    clear_wake(job);
-    jobs_.erase(found);
   }
+  // What failed here fails again, and is reported, when its turn comes.
+  if (made.empty() || !sync_jobs_dir(options_.data_dir).what.empty()) return;
+  durable_dirs_.insert(made.begin(), made.end());
+}
+
+// One order at a time, so that what has ended is not kept waiting by a row of launches.
+void LocalChannel::Loop::do_next_work() {
+  if (pending_.empty()) return;
+  Work item = std::move(pending_.front());
+  pending_.pop_front();
+  if (item.order) {
+    take_order(std::move(*item.order));
+  } else {
+    forget_job(item.forget);
+  }
+}
+
+void LocalChannel::Loop::forget_job(const JobId& id) {
+  durable_dirs_.erase(id.str());
+  const auto found = jobs_.find(id.str());
+  if (found == jobs_.end()) return;
+  Job& job = *found->second;
+  drop_orphan(job);
+  clear_wake(job);
+  // Our child must still be reaped: it is watched until it has ended.
+  if (job.shim_pidfd.valid() && job.shim_pid > 0 && shim_alive(job)) {
+    job.forgotten = true;
+    job.fifo_hold.reset();
+    return;
+  }
+  reap_shim(job);
+  if (job.shim_pidfd.valid()) unwatch(job.shim_token, job.shim_pidfd.get());
+  jobs_.erase(found);
 }
 
 void LocalChannel::Loop::take_bell() {

@@ -2,6 +2,7 @@
 // The thread behind LocalChannel. Everything but `post` runs on it.
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,6 +63,9 @@ class LocalChannel::Loop {
 
   void run();
   void take_work();
+  void do_next_work();
+  void forget_job(const JobId& id);
+  void make_directories();
   void take_order(SuperviseOrder order);
   void take_bell();
   void take_event(std::uint64_t token);
@@ -98,6 +102,8 @@ class LocalChannel::Loop {
 
   std::mutex mutex_;
   std::vector<Work> work_;  // guarded by mutex_
+  std::deque<Work> pending_;
+  std::set<std::string> durable_dirs_;  // made and synced, launch not yet tried
   std::atomic<bool> stopping_{false};
 
   std::unordered_map<std::string, std::unique_ptr<Job>> jobs_;

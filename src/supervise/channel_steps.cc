@@ -205,7 +205,10 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     report(job, not_launched(job.id, failure));
   };
   LaunchFailure failure = check_order(*job.launch);
-  if (failure.what.empty()) failure = make_job_dir(options_.data_dir, job.id);
+  if (failure.what.empty() && durable_dirs_.erase(job.id.str()) == 0) {
+    make_job_dir(options_.data_dir, job.id, failure);
+    if (failure.what.empty()) failure = sync_jobs_dir(options_.data_dir);
+  }
   if (!failure.what.empty()) return refuse(failure);
   if (!look.dir) look.dir = JobDir::open(options_.data_dir, job.id);
   if (!look.dir) return refuse({"The job's directory cannot be opened.", errno});

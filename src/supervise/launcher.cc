@@ -32,12 +32,17 @@ LockProbe probe_lock(const JobDir& dir) {
   return probe;
 }
 
-LaunchFailure make_job_dir(const std::string& data_dir, const JobId& job) {
-  const std::string jobs = data_dir + "/jobs";
-  if (mkdir(job_dir_path(data_dir, job).c_str(), 0700) != 0 && errno != EEXIST) {
-    return {"The job's directory cannot be made.", errno};
+bool make_job_dir(const std::string& data_dir, const JobId& job, LaunchFailure& failure) {
+  if (mkdir(job_dir_path(data_dir, job).c_str(), 0700) == 0) {
+    crash_point("supervise.after_mkdir");
+    return true;
   }
-  crash_point("supervise.after_mkdir");
+  if (errno != EEXIST) failure = {"The job's directory cannot be made.", errno};
+  return false;
+}
+
+LaunchFailure sync_jobs_dir(const std::string& data_dir) {
+  const std::string jobs = data_dir + "/jobs";
   const UniqueFd fd(open(jobs.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid() || fsync(fd.get()) != 0) {
     return {"The directory of all jobs cannot be made durable.", errno};

@@ -25,8 +25,11 @@ struct LockProbe {
 // Opens `lock` anew and tries to take it. Creates the file in an existing directory.
 LockProbe probe_lock(const JobDir& dir);
 
-// mkdir DATA/jobs/ID 0700, and fsync of DATA/jobs.
-LaunchFailure make_job_dir(const std::string& data_dir, const JobId& job);
+// mkdir DATA/jobs/ID 0700. True when it was made now.
+bool make_job_dir(const std::string& data_dir, const JobId& job, LaunchFailure& failure);
+
+// fsync of DATA/jobs: what was made there is durable.
+LaunchFailure sync_jobs_dir(const std::string& data_dir);
 
 struct Spawned {
   LaunchFailure failure;

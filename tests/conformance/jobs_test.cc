@@ -198,6 +198,10 @@ TEST(Jobs, I17_caps_are_kept_and_slots_go_to_the_oldest) {
   EXPECT_EQ(other.job.status, JobStatus::running);
   EXPECT_EQ(show(world, first[1]).status, JobStatus::running);
   EXPECT_EQ(show(world, first[2]).status, JobStatus::queued);
+  // The node is full now, whatever the session.
+  const auto third = world.ask<RunReply>(command(host("s3", "k3", 3), "sleep 6"));
+  EXPECT_EQ(third.job.status, JobStatus::queued);
+  world.ask<JobsReply>(stop_of(host("s3", "k3", 3), {third.job.id}));
   EXPECT_EQ(show(world, first[3]).queue_position, 2U);
   world.ended(first[1], 0);
   EXPECT_EQ(show(world, first[2]).status, JobStatus::running);
@@ -220,6 +224,16 @@ TEST(Jobs, I10_recovery_orders_the_same_attempt_again_and_no_new_one) {
   EXPECT_EQ(job.receipts.size(), 2U);  // queued, started
   EXPECT_EQ(world.channel.orders.size(), 4U);
   for (const auto& order : world.channel.orders) EXPECT_EQ(order.job, made.job.id);
+}
+
+TEST(Jobs, I10_what_is_known_to_have_started_is_never_ordered_to_launch_again) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  world.started(made.job.id);
+  world.crash();
+  ASSERT_TRUE(world.start());
+  EXPECT_TRUE(world.channel.orders.at(0).launch);
+  EXPECT_FALSE(world.channel.orders.at(1).launch);
 }
 
 TEST(Jobs, I12_a_generation_that_is_gone_ends_its_jobs_with_the_exit_unknown) {

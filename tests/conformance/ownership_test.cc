@@ -102,6 +102,8 @@ TEST(Ownership, I16_a_lapsed_lease_returns_rows_and_lets_another_key_in) {
   world.pass(Millis(29'000));
   EXPECT_EQ(world.refuse(inbox(host("s1", "other", 2))).code, ErrorCode::fenced);
   world.pass(Millis(2'000));
+  const auto shown = world.ask<JobReply>(engine::ShowRequest{person(), made.job.id});
+  EXPECT_EQ(shown.job.events.at(0).state, core::InboxState::pending);
   const auto again = world.ask<InboxReply>(inbox(host("s1", "other", 2)));
   ASSERT_TRUE(again.hand_over);
   EXPECT_TRUE(again.hand_over->repeat);

@@ -75,6 +75,18 @@ TEST(StoreRules, I6_a_batch_with_one_failing_command_keeps_the_others) {
   EXPECT_EQ(*receipts, *newest);
 }
 
+TEST(StoreRules, I6_a_refused_command_leaves_nothing_behind_in_its_batch) {
+  World world;
+  std::vector<engine::Ticket> batch;
+  const auto ignore = [](const Result<engine::Reply>&) {};
+  // Refused after its key had attached the session: that is undone as well.
+  batch.push_back({turn_command(host("s9", "k9", 4), "true", "no-such-turn"), ignore});
+  batch.push_back({command(host(), "true"), ignore});
+  world.engine().run_batch(std::move(batch));
+  EXPECT_EQ(*world.db().integer("SELECT count(*) FROM session WHERE session = 's9'", {}), 0);
+  EXPECT_EQ(*world.db().integer("SELECT count(*) FROM job", {}), 1);
+}
+
 TEST(StoreRules, I6_a_full_store_inside_a_batch_voids_it_and_answers_nothing_false) {
   World world;
   one_job(world);

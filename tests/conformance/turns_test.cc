@@ -195,5 +195,18 @@ TEST(Turns, what_was_offered_and_never_accepted_is_not_acknowledged_by_the_end) 
   EXPECT_TRUE(end.messages->repeat);
 }
 
+TEST(Turns, what_a_stopped_turn_was_only_offered_is_withheld_and_not_acknowledged) {
+  World world;
+  world.ask<TurnReply>(turn(host(), TurnVerb::begin));
+  const auto made = world.ask<RunReply>(command(host(), "true", "t1"));
+  world.ended(made.job.id, 0);
+  world.ask<TurnReply>(turn(host("s1", "k1", 5), TurnVerb::step));
+  world.post(engine::ConnectionClosed{5});  // never read
+  EXPECT_EQ(world.ask<TurnReply>(turn(host(), TurnVerb::stop)).turn.state, TurnState::closed);
+  const auto shown = world.ask<JobReply>(engine::ShowRequest{person(), made.job.id});
+  EXPECT_EQ(shown.job.events.at(0).state, core::InboxState::pending);
+  EXPECT_EQ(shown.job.events.at(0).withheld, core::Withheld::stopped);
+}
+
 }  // namespace
 }  // namespace waybill::test
