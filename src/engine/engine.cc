@@ -119,6 +119,7 @@ class Engine::Impl {
   void supervise(Work& work, const JobId& job);
   void run_singly(const std::vector<Item>& items);
   void poison(const Error& error);
+  void tell_refused();
   void hold(const Item& item);
   void retry_held();
   Result<Reply> answer_voided(const Command& command, const Error& why);
@@ -135,7 +136,8 @@ class Engine::Impl {
   PoisonedOwners poisoned_owners_;
   std::map<core::Owner, std::list<Waiter>> waiters_;
   std::string poisoned_;
-  std::vector<Ticket> held_;  // happened, but the disk was full
+  std::size_t told_refused_ = 0;  // of the owners that are refused
+  std::vector<Ticket> held_;      // happened, but the disk was full
   MonoTime held_due_{};
   unsigned held_tries_ = 0;
   bool timers_due_ = false;  // the transaction under way also does what is due
@@ -184,8 +186,25 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
   }
   if (items.empty()) return;
   Error why{ErrorCode::unavailable, {}};
-  if (transact(items, why) == Outcome::voided) return run_singly(items);
-  held_due_ = parts_.clock.mono();  // there is space, perhaps again
+  if (transact(items, why) == Outcome::voided) {
+    run_singly(items);
+  } else {
+    held_due_ = parts_.clock.mono();  // there is space, perhaps again
+  }
+  tell_refused();
+}
+
+// An owner may come to be refused by an effect, when nothing looks at who waits there.
+void Engine::Impl::tell_refused() {
+  if (told_refused_ == poisoned_owners_.size()) return;
+  told_refused_ = poisoned_owners_.size();
+  std::vector<Item> items;
+  for (auto& [owner, list] : waiters_) {
+    if (!poisoned_owners_.contains(owner)) continue;
+    for (Waiter& waiter : list) items.push_back({&waiter.command, &waiter.done, &waiter, false});
+  }
+  Error why{ErrorCode::unavailable, {}};
+  if (!items.empty() && transact(items, why) == Outcome::voided) run_singly(items);
 }
 
 // A batch that became void: each command alone, so that one that cannot be done takes no other with
