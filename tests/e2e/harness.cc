@@ -411,21 +411,21 @@ Output Daemon::cli_through_crashes(const std::vector<std::string>& arguments) {
   constexpr int kNoDaemon = 122;
   constexpr int kTries = 5;
   Output output;
+  const auto revive = [this] {
+    if (running() && !crashed()) return false;
+    set_daemon_env({});
+    start();
+    return true;
+  };
   for (int tries = 0; tries < kTries; ++tries) {
-    if (!running() || crashed()) {
-      set_daemon_env({});
-      start();
-    }
+    revive();
     if (!running()) return output;
     Process client(command(arguments));
     Process::wait_for_either(client, *process_);
-    if (crashed()) {
-      set_daemon_env({});
-      start();
-    }
+    const bool revived = revive();
     output = client.finish();
     if (output.exit_code != kNoDaemon) return output;
-    Process::wait_for_either(*process_, *process_);  // nobody answers: it is just dying
+    if (!revived) Process::wait_for_either(*process_, *process_);  // it is just dying
   }
   return output;
 }
