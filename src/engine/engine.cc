@@ -109,6 +109,7 @@ class Engine::Impl {
 
   Outcome transact(const std::vector<Item>& items, Error& why);
   bool run_item(Work& work, const Item& item, std::vector<Answer>& answers);
+  std::optional<core::Owner> concerned(const Command& command);
   bool look_at_waiters(Work& work, std::vector<Answer>& answers);
   bool run_timers(Work& work);
   void park(const Item& item);
@@ -289,7 +290,7 @@ bool Engine::Impl::run_item(Work& work, const Item& item, std::vector<Answer>& a
     if (!parts_.database.in_transaction() || !parts_.database.rollback_to()) return false;
     work.restore(mark);
     if (result.error().code == ErrorCode::state_corrupt) {
-      if (const auto owner = owner_of(*item.command)) work.poison(*owner, result.error().message);
+      if (const auto owner = concerned(*item.command)) work.poison(*owner, result.error().message);
     }
     if (item.waiter != nullptr) item.waiter->answered = true;
     answers.push_back({*item.done, fail(result.error())});
@@ -303,6 +304,15 @@ bool Engine::Impl::run_item(Work& work, const Item& item, std::vector<Answer>& a
     park(item);
   }
   return true;
+}
+
+// Whose state it is that does not parse.
+std::optional<core::Owner> Engine::Impl::concerned(const Command& command) {
+  const auto* observed = std::get_if<ObservedFacts>(&command);
+  if (observed == nullptr) return owner_of(command);
+  const auto job = store::find_job(parts_.database, observed->facts.job);
+  if (!job || !*job) return std::nullopt;  // a row that does not parse was found at the start
+  return (*job)->scope.owner;
 }
 
 // Offers made to one waiter touch the session again; that is looked at too, until nothing moves.

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 
 #include "base/crc32.h"

@@ -425,6 +425,7 @@ Output Daemon::cli_through_crashes(const std::vector<std::string>& arguments) {
     }
     output = client.finish();
     if (output.exit_code != kNoDaemon) return output;
+    Process::wait_for_either(*process_, *process_);  // nobody answers: it is just dying
   }
   return output;
 }
