@@ -78,6 +78,7 @@ std::optional<double> bare_sleep_bytes(int count) {
   const MemoryGroup group("bare");
   if (!group.there()) return std::nullopt;
   std::vector<pid_t> pids;
+  pids.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     pids.push_back(spawn(
         {{"/bin/sh", "-c", "echo 0 > " + group.path() + "/cgroup.procs && exec /bin/sleep 100000"},
