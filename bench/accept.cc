@@ -165,7 +165,7 @@ double many_callers(const Daemon& daemon, const std::string& name, int count) {
 }
 
 struct Figures {
-  Samples one, one_cpu, one_latency, many, many_cpu, rows_one, rows_many, append;
+  Samples one, one_cpu, one_latency, many, many_cpu, rows_one, rows_many, rows_cpu, append;
 };
 
 void measure(const Daemon& daemon, Rows& rows, const Suite& suite, int round, Figures& out) {
@@ -180,7 +180,9 @@ void measure(const Daemon& daemon, Rows& rows, const Suite& suite, int round, Fi
   cpu = cpu_seconds(daemon.pid());
   out.many.push_back(many_callers(daemon, name, lots));
   out.many_cpu.push_back((cpu_seconds(daemon.pid()) - cpu) * 1e6 / lots);
+  cpu = cpu_seconds(getpid());
   out.rows_many.push_back(rows.rate(name, lots, kCallers));
+  out.rows_cpu.push_back((cpu_seconds(getpid()) - cpu) * 1e6 / lots);
 }
 
 }  // namespace
@@ -204,6 +206,7 @@ void bench_accept(const Suite& suite) {
   print_row("64 callers", figures.many, "/s");
   print_row("  the same rows in SQLite, 64 jobs a commit", figures.rows_many, "/s");
   print_row("  CPU of the daemon", figures.many_cpu, "us/job");
+  print_row("  CPU of the rows alone", figures.rows_cpu, "us/job");
   print_target("1 caller / rows one a commit", median(ratios(figures.one, figures.rows_one)),
                {Aim::at_least, 0.8, "x"});
   print_target("64 callers / rows 64 a commit", median(ratios(figures.many, figures.rows_many)),

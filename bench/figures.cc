@@ -9,8 +9,6 @@
 namespace waybill::bench {
 namespace {
 
-int width(std::string_view text) { return static_cast<int>(text.size()); }
-
 // Three figures that matter, whatever the size.
 std::string number(double value) {
   char text[48];
@@ -52,36 +50,35 @@ Samples ratios(const Samples& first, const Samples& second) {
   return out;
 }
 
-void print_section(std::string_view title) {
-  std::printf("\n%.*s\n", width(title), title.data());
+void print_section(const std::string& title) {
+  std::printf("\n%s\n", title.c_str());
   std::fflush(stdout);
 }
 
-void print_row(std::string_view what, const Samples& samples, std::string_view unit) {
+void print_row(const std::string& what, const Samples& samples, const std::string& unit) {
   const std::string middle = number(median(samples));
   const std::string low = number(percentile(samples, 0));
   const std::string high = number(percentile(samples, 1));
-  std::printf("  %-62.*s %9s %-8.*s [%s .. %s]\n", width(what), what.data(), middle.c_str(),
-              width(unit), unit.data(), low.c_str(), high.c_str());
+  std::printf("  %-62s %9s %-8s [%s .. %s]\n", what.c_str(), middle.c_str(), unit.c_str(),
+              low.c_str(), high.c_str());
   std::fflush(stdout);
 }
 
-void print_text(std::string_view what, std::string_view text) {
-  std::printf("  %-62.*s %.*s\n", width(what), what.data(), width(text), text.data());
+void print_text(const std::string& what, const std::string& text) {
+  std::printf("  %-62s %s\n", what.c_str(), text.c_str());
   std::fflush(stdout);
 }
 
-void print_target(std::string_view what, double figure, Target target) {
+void print_target(const std::string& what, double figure, Target target) {
   const bool met = target.aim == Aim::at_least ? figure >= target.value : figure < target.value;
-  std::printf("  %-62.*s %9s %-8.*s target %s %s: %s\n", width(what), what.data(),
-              number(figure).c_str(), width(target.unit), target.unit.data(),
-              target.aim == Aim::at_least ? ">=" : "<", number(target.value).c_str(),
+  std::printf("  %-62s %9s %-8s target %s %s: %s\n", what.c_str(), number(figure).c_str(),
+              target.unit, target.aim == Aim::at_least ? ">=" : "<", number(target.value).c_str(),
               met ? "met" : "MISSED");
   std::fflush(stdout);
 }
 
-void die(std::string_view why) {
-  std::fprintf(stderr, "waybill-bench: %.*s\n", width(why), why.data());
+void die(const std::string& why) {
+  std::fprintf(stderr, "waybill-bench: %s\n", why.c_str());
   std::exit(1);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace waybill::bench {
@@ -21,21 +20,21 @@ double median(const Samples& samples);
 // round.
 Samples ratios(const Samples& first, const Samples& second);
 
-void print_section(std::string_view title);
+void print_section(const std::string& title);
 // One line: the median and, in brackets, the smallest and the greatest of the rounds.
-void print_row(std::string_view what, const Samples& samples, std::string_view unit);
-void print_text(std::string_view what, std::string_view text);
+void print_row(const std::string& what, const Samples& samples, const std::string& unit);
+void print_text(const std::string& what, const std::string& text);
 
 enum class Aim { at_least, below };
 struct Target {
   Aim aim = Aim::at_least;
   double value = 0;
-  std::string_view unit;
+  const char* unit = "";
 };
 // A line that compares a figure with its target.
-void print_target(std::string_view what, double figure, Target target);
+void print_target(const std::string& what, double figure, Target target);
 
 // Says why and ends the program: a benchmark that cannot run has nothing to report.
-[[noreturn]] void die(std::string_view why);
+[[noreturn]] void die(const std::string& why);
 
 }  // namespace waybill::bench

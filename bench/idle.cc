@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -51,7 +52,10 @@ class MemoryGroup {
     there_ = mkdir(path_.c_str(), 0755) == 0 &&
              !read_text(path_ + "/memory.kmem.usage_in_bytes").empty();
   }
-  ~MemoryGroup() { rmdir(path_.c_str()); }
+  // What was killed may take a moment to be gone.
+  ~MemoryGroup() {
+    for (int i = 0; i < 200 && rmdir(path_.c_str()) != 0 && errno == EBUSY; ++i) usleep(20'000);
+  }
   MemoryGroup(const MemoryGroup&) = delete;
   MemoryGroup& operator=(const MemoryGroup&) = delete;
 
@@ -78,6 +82,7 @@ std::optional<double> bare_sleep_bytes(int count) {
   const MemoryGroup group("bare");
   if (!group.there()) return std::nullopt;
   std::vector<pid_t> pids;
+  pids.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     pids.push_back(spawn(
         {{"/bin/sh", "-c", "echo 0 > " + group.path() + "/cgroup.procs && exec /bin/sleep 100000"},

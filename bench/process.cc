@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> out;
+  out.reserve(texts.size() + 1);
   for (std::string& text : texts) out.push_back(text.data());
   out.push_back(nullptr);
   return out;
@@ -89,8 +90,9 @@ int run(const Program& program) { return wait_for(spawn(program)); }
 bool have(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  for (std::string path_of_it; std::getline(folders, path_of_it, ':');) {
+    path_of_it.append("/").append(program);
+    if (access(path_of_it.c_str(), X_OK) == 0) return true;
   }
   return false;
 }

@@ -51,6 +51,7 @@ Result<std::unique_ptr<EngineSeat>> open_engine_seat(const SeatParts& parts) {
   const bool is_new = ::stat(path.c_str(), &info) != 0;
   TRY_ASSIGN(store::Sealer sealer, store::Sealer::open(parts.data_dir + kSealKeyName, is_new));
   TRY_ASSIGN(store::OpenedStore store, store::open_store(path, parts.clock));
+  TRY(store::bind_key(store, sealer));
   auto seat = std::make_unique<Seat>(std::move(store), std::move(sealer), parts);
   TRY(seat->open());
   return std::unique_ptr<EngineSeat>(std::move(seat));

@@ -29,6 +29,7 @@ struct Waiter {
   MonoTime deadline{};
   int rank = 0;           // within one owner: who is asked first
   bool answered = false;  // in the transaction under way; gone once that is committed
+  bool fresh = false;     // parked in the transaction under way; gone if that is undone
 };
 
 struct Answer {
@@ -204,7 +205,7 @@ void Engine::Impl::tell_refused() {
     for (Waiter& waiter : list) items.push_back({&waiter.command, &waiter.done, &waiter, false});
   }
   Error why{ErrorCode::unavailable, {}};
-  if (!items.empty() && transact(items, why) == Outcome::voided) run_singly(items);
+  if (!items.empty() && transact(items, why) == Outcome::voided) told_refused_ = 0;  // later
 }
 
 // A batch that became void: each command alone, so that one that cannot be done takes no other with
@@ -266,6 +267,8 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     parts_.database.rollback();
     sequences_ = before;
     for (auto& [owner, list] : waiters_) {
+      // Who was parked here will be asked again, alone; who waited before goes on waiting.
+      std::erase_if(list, [](const Waiter& waiter) { return waiter.fresh; });
       for (Waiter& waiter : list) waiter.answered = false;
     }
     why = error;
@@ -387,6 +390,7 @@ void Engine::Impl::park(const Item& item) {
   waiter.connection = waits.connection;
   waiter.deadline = parts_.clock.mono() + waits.timeout;
   waiter.rank = waits.rank;
+  waiter.fresh = true;
   std::list<Waiter>& list = waiters_[waits.owner];
   const auto at = std::ranges::find_if(list, [&](const Waiter& w) { return w.rank > waiter.rank; });
   list.insert(at, std::move(waiter));
@@ -398,8 +402,10 @@ void Engine::Impl::pass_points(const std::vector<Item>& items, Moment moment) {
 
 // After the commit: answers and those who wait first, effects last (SPEC section 6).
 void Engine::Impl::give(std::vector<Answer>& answers) {
-  for (auto& [owner, list] : waiters_)
+  for (auto& [owner, list] : waiters_) {
     std::erase_if(list, [](const Waiter& w) { return w.answered; });
+    for (Waiter& waiter : list) waiter.fresh = false;
+  }
   std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
   for (Answer& answer : answers) answer.done(std::move(answer.result));
 }

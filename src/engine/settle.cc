@@ -148,8 +148,6 @@ Result<Launched> launched(Work& work, const store::JobRow& job) {
 }
 
 bool wakes(const store::JobRow& job, core::ReceiptName receipt) {
-  // Stopped by its owner but not provably gone: worth knowing, not worth a wake.
-  if (job.stop && job.stop->by_owner) return false;
   if (receipt == core::ReceiptName::cancelled) return false;
   switch (job.wake) {
     case core::WakePolicy::always:

@@ -10,6 +10,7 @@
 
 #include "store/random.h"
 #include "store/schema_text.h"
+#include "store/sealer.h"
 
 namespace waybill::store {
 namespace {
@@ -131,6 +132,26 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
   }
   TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
   return store;
+}
+
+Result<void> bind_key(OpenedStore& store, const Sealer& sealer) {
+  constexpr std::string_view kContext = "the key of this store";
+  std::string sealed;
+  TRY(store.writer->each("SELECT value FROM key_check", {}, [&](const Row& row) -> Result<void> {
+    sealed = row.string(0);
+    return {};
+  }));
+  if (sealed.empty()) {
+    TRY(store.writer->run("INSERT INTO key_check (value) VALUES ($1)",
+                          {Bytes{sealer.seal(store.incarnation, kContext)}}));
+    return {};
+  }
+  const auto opened = sealer.unseal(sealed, kContext);
+  if (opened && *opened == store.incarnation) return {};
+  return fail(
+      ErrorCode::state_corrupt,
+      "The key file seal.key is not the one of this store; nothing was changed. Restore the key "
+      "that belongs to it.");
 }
 
 Result<std::unique_ptr<SqliteDatabase>> open_reader(const std::string& path) {

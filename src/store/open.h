@@ -23,6 +23,13 @@ struct OpenedStore {
 // Errors: store_newer, state_corrupt, store_full, unavailable.
 Result<OpenedStore> open_store(const std::string& path, const Clock& clock);
 
+class Sealer;
+
+// The key of this store and no other: a new store remembers it by a value sealed under it, an old
+// one is refused with any key but its own (state_corrupt), before anything is read that would not
+// open.
+Result<void> bind_key(OpenedStore& store, const Sealer& sealer);
+
 Result<std::unique_ptr<SqliteDatabase>> open_reader(const std::string& path);
 
 }  // namespace waybill::store

@@ -2,6 +2,8 @@
 // lost output, and a restart finds the same.
 
 #include <gtest/gtest.h>
+
+#include <filesystem>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -124,9 +124,8 @@ TEST(Jobs, I7_without_a_proof_a_stop_ends_failed_and_unproven) {
   EXPECT_EQ(job.status, JobStatus::failed);
   EXPECT_EQ(job.cause, core::Cause::supervisor_lost);
   EXPECT_EQ(job.proof, core::Proof::unproven);
-  const auto quiet = world.post(inbox(host(), Millis(1000)));
-  ASSERT_EQ(job.events.size(), 1U);  // worth knowing, not worth a wake: an explicit look sees it
-  EXPECT_TRUE(quiet->answered);
+  ASSERT_EQ(job.events.size(), 1U);  // an ordinary failure: processes may have survived
+  EXPECT_EQ(job.events[0].type, core::EventType::job_failed);
 }
 
 TEST(Jobs, I8_the_wish_that_was_first_decides_whatever_the_exit) {

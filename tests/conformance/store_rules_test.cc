@@ -116,6 +116,28 @@ TEST(StoreRules, I6_a_full_store_inside_a_batch_voids_it_and_answers_nothing_fal
   EXPECT_EQ(world.ask<RunReply>(command(host(), "false")).job.status, core::JobStatus::running);
 }
 
+TEST(StoreRules, I6_a_call_that_waits_in_a_void_batch_is_answered_once) {
+  World world;
+  const JobId job = one_job(world);
+  const auto pages = world.db().integer("PRAGMA page_count", {});
+  ASSERT_TRUE(world.db().script("PRAGMA max_page_count = " + std::to_string(*pages + 30)));
+  int answers = 0;
+  std::vector<engine::Ticket> batch;
+  engine::WaitRequest wait;
+  wait.caller = host();
+  wait.jobs = {job};
+  batch.push_back({wait, [&](const Result<engine::Reply>&) { ++answers; }});
+  auto large = command(host(), "true");
+  large.env = {"BIG=" + std::string(400'000, 'x')};
+  batch.push_back({large, [](const Result<engine::Reply>&) {}});
+  world.engine().run_batch(std::move(batch));
+  EXPECT_EQ(answers, 0);
+  ASSERT_TRUE(world.db().script("PRAGMA max_page_count = 1000000"));
+  world.ended(job, 0);
+  world.pass(Millis(60'000));
+  EXPECT_EQ(answers, 1);
+}
+
 TEST(StoreRules, I6_a_full_store_takes_only_the_commands_that_do_not_fit) {
   World world;
   one_job(world);

@@ -21,6 +21,7 @@ Result<void> World::start() {
   store_.writer.reset();
   TRY_ASSIGN(store_, store::open_store(path(), clock));
   TRY_ASSIGN(store::Sealer sealer, store::Sealer::open((dir_ / "key").string(), store_.created));
+  TRY(store::bind_key(store_, sealer));
   sealer_ = std::make_unique<store::Sealer>(std::move(sealer));
   engine::Parts parts{
       *store_.writer,

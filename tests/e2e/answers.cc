@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
 
 #include "e2e/harness.h"
@@ -74,15 +73,15 @@ std::vector<std::string> endings_of(const json::value& job) {
   return endings;
 }
 
-// By hand: a file of /proc can end with an error when its process does.
 std::string read_file(const std::string& path) {
+  // Not a stream: a file of /proc may fail in the middle, when its process ends.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  std::array<char, 16384> bytes{};
+  std::string bytes;
+  char part[65536];
   for (;;) {
-    const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
-    if (got <= 0) return text;
-    text.append(bytes.data(), static_cast<std::size_t>(got));
+    const ssize_t n = file.valid() ? ::read(file.get(), part, sizeof part) : 0;
+    if (n <= 0) return bytes;
+    bytes.append(part, static_cast<std::size_t>(n));
   }
 }
 

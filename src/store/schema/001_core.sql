@@ -6,6 +6,11 @@ CREATE TABLE meta (
   value TEXT NOT NULL
 ) __STRICT__;
 
+-- One value sealed under the store's key: another key is noticed before it is used.
+CREATE TABLE key_check (
+  value BYTEA NOT NULL PRIMARY KEY
+) __STRICT__;
+
 -- The transition table of the contract, so that the schema refuses what the code must not do (I5).
 CREATE TABLE transition (
   from_status TEXT NOT NULL,
