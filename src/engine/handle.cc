@@ -97,9 +97,9 @@ class Handler {
     TRY_ASSIGN(const Host host,
                need_host(work_, context_.connections, request.caller, "The inbox"));
     if (look_.first) TRY(acknowledge_earlier(work_, owner, host.fence));
-    TRY_ASSIGN(std::vector<store::InboxRow> rows, inbox_rows(request));
+    TRY_ASSIGN(const std::optional<store::TurnRow> turn, own_turn(owner, host));
+    TRY_ASSIGN(std::vector<store::InboxRow> rows, inbox_rows(request, turn));
     InboxReply answer;
-    TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(work_.db(), owner));
     OfferTarget target{owner, host.fence, request.caller.connection, path_of(request), {}};
     if (turn) target.turn = turn->id;
     TRY_ASSIGN(answer.hand_over, offer(work_, target, std::move(rows)));
@@ -239,11 +239,18 @@ class Handler {
     return request.follow ? core::OfferPath::follow : core::OfferPath::inbox;
   }
 
+  // The open turn, if it is this host's: what an earlier host began is first resumed or abandoned.
+  Result<std::optional<store::TurnRow>> own_turn(const core::Owner& owner, const Host& host) {
+    auto turn = store::find_open_turn(work_.db(), owner);
+    if (turn && *turn && (*turn)->fence != host.fence) return std::optional<store::TurnRow>();
+    return turn;
+  }
+
   // An idle session is woken only by rows that may wake it; an explicit look, a person, and a turn
   // that runs anyway take everything that is theirs.
-  Result<std::vector<store::InboxRow>> inbox_rows(const InboxRequest& request) {
+  Result<std::vector<store::InboxRow>> inbox_rows(const InboxRequest& request,
+                                                  const std::optional<store::TurnRow>& turn) {
     const core::Owner& owner = request.caller.owner;
-    TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(work_.db(), owner));
     if (turn && turn->stopped) return std::vector<store::InboxRow>{};
     if (turn) return deliverable(work_, owner, turn->id, Which::all);
     TRY_ASSIGN(std::vector<store::InboxRow> rows, deliverable(work_, owner, {}, Which::unheld));

@@ -147,6 +147,17 @@ TEST(Turns, a_newer_host_resumes_what_an_older_one_had_taken_and_not_ended) {
   EXPECT_EQ(resumed.messages->events[0].id, taken.messages->events[0].id);
 }
 
+TEST(Turns, I1_a_newer_host_has_the_events_of_a_turn_only_once_it_has_resumed_it) {
+  World world;
+  world.ask<TurnReply>(turn(host(), TurnVerb::begin));
+  const auto made = world.ask<RunReply>(turn_command(host(), "true", "t1"));
+  const auto newer = host("s1", "k2", 2);
+  world.ask<AttachReply>(engine::AttachRequest{newer, {}, {}, {}, false});
+  world.ended(made.job.id, 0);
+  EXPECT_FALSE(world.ask<InboxReply>(inbox(newer)).hand_over);
+  EXPECT_TRUE(world.ask<TurnReply>(turn(newer, TurnVerb::resume)).messages);
+}
+
 TEST(Turns, I2_a_turn_without_a_host_becomes_the_sessions_after_ten_minutes) {
   World world;
   engine::AttachRequest attach{host(), 4711, 99, {}, false};
