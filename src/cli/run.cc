@@ -25,6 +25,14 @@ extern char** environ;
 namespace waybill::cli {
 namespace {
 
+// Files of a job are as private as the caller's own would be. The mask can only be read by setting
+// it.
+unsigned callers_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask & 0777U;
+}
+
 using SteadyClock = std::chrono::steady_clock;
 
 tl::unexpected<Error> usage(std::string message) {
@@ -123,6 +131,7 @@ Result<json::object> run_params(const Context& context) {
   set_bytes(params, "cwd", cwd);
   TRY_ASSIGN(const std::string block, environment_block(parsed));
   params["env_base64"] = edge::to_base64(block);
+  params["umask"] = callers_umask();
   const char* turn = std::getenv("WAYBILL_TURN");
   const std::string in_turn = parsed.find("--turn").value_or(turn == nullptr ? "" : turn);
   if (!in_turn.empty()) params["turn"] = in_turn;

@@ -325,6 +325,9 @@ Verdict judge(const Exit& exit, const Stages& stages) {
 std::string describe(const Exit& exit, const Stages& stages, Verdict verdict) {
   switch (exit.kind) {
     case ExitKind::exited:
+      if (exit.code == 0 && verdict == Verdict::unknown) {
+        return "exit 0, but its supervisor was lost and nobody waited for it";
+      }
       if (exit.code) return describe_code(*exit.code, stages, verdict);
       return "exit unknown: no code was recorded";
     case ExitKind::signaled:
@@ -369,7 +372,9 @@ int exit_code_of(const Exit& exit, Verdict verdict) {
   switch (exit.kind) {
     case ExitKind::exited:
       if (!exit.code) return 125;
-      return *exit.code == 0 && verdict == Verdict::stage_failed ? 119 : *exit.code;
+      if (*exit.code != 0) return *exit.code;
+      if (verdict == Verdict::stage_failed) return 119;
+      return verdict == Verdict::unknown ? 125 : 0;  // nobody waited for it
     case ExitKind::signaled:
       return exit.signal ? 128 + *exit.signal : 125;
     case ExitKind::not_started:

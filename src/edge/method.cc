@@ -83,6 +83,8 @@ MethodInfo run_method() {
            text("label", 1000, "A short name for people."),
            number("deadline_ms", 1, 366 * kDayMs, "From the start of the attempt, monotonic."),
            number("grace_ms", 0, kDayMs, "Between TERM and KILL; default: setting stop_grace."),
+           number("umask", 0, 0777,
+                  "The job's file mode creation mask, a number; default 18 (022)."),
            number("cap_bytes", 4096, std::uint64_t{1} << 40,
                   "Most output bytes kept; default: setting output_cap_bytes."),
            word("owner", {"session", "turn"}, "Whether the job outlives its turn; `session`."),

@@ -145,6 +145,7 @@ Result<engine::RunRequest> run_request(const Params& params, const CallContext& 
   request.label = params.text("label");
   request.deadline = millis_of(params, "deadline_ms");
   request.grace = millis_of(params, "grace_ms");
+  request.umask = static_cast<unsigned>(params.number("umask").value_or(022));
   request.cap_bytes = params.number("cap_bytes");
   request.owner = params.text("owner") == "turn" ? core::OwnerKind::turn : core::OwnerKind::session;
   if (params.has("key")) request.key = IdempotencyKey(params.text("key"));

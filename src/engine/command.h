@@ -24,6 +24,8 @@ struct ObservedFacts {
 };
 struct ConnectionClosed {
   ConnectionId connection = 0;
+  // Owners whose last connection this was; found once, so that a second try knows them too.
+  std::optional<std::vector<core::Owner>> last_of = std::nullopt;
 };
 // The process that a host named at attach has ended.
 struct HostGone {

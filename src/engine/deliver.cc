@@ -170,15 +170,22 @@ Result<void> flushed(Work& work, const Caller& caller, const Host& host,
   return work.touch(caller.owner);
 }
 
-Result<void> acknowledge_earlier(Work& work, const core::Owner& owner, std::uint64_t fence) {
-  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
-             store::inbox_in_state(work.db(), owner, core::InboxState::accepted));
+Result<void> acknowledge_earlier(Work& work, const Caller& caller, std::uint64_t fence) {
+  TRY_ASSIGN(std::vector<store::InboxRow> rows,
+             store::inbox_in_state(work.db(), caller.owner, core::InboxState::accepted));
+  TRY_ASSIGN(const std::vector<store::InboxRow> held,
+             store::inbox_of_connection(work.db(), caller.connection));
+  rows.insert(rows.end(), held.begin(), held.end());
   for (const store::InboxRow& row : rows) {
-    if (row.offer_fence != fence) continue;
-    if (row.offer_path != core::OfferPath::inbox && row.offer_path != core::OfferPath::turn)
+    if (row.owner != caller.owner || row.offer_fence != fence) continue;
+    if (row.offer_path != core::OfferPath::inbox && row.offer_path != core::OfferPath::turn) {
       continue;
+    }
     TRY(confirm_row(work, row, core::AckedAs::processed));
-    TRY(work.touch(owner));
+    if (row.delivery) {
+      TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
+    }
+    TRY(work.touch(caller.owner));
   }
   return {};
 }

@@ -41,8 +41,10 @@ Result<std::optional<DeliveryId>> report(Work& work, const Caller& caller, const
 Result<void> flushed(Work& work, const Caller& caller, const Host& host,
                      const DeliveryId& delivery);
 
-// The host's next `inbox`, `turn` or `ack`: what those paths had printed counts as processed.
-Result<void> acknowledge_earlier(Work& work, const core::Owner& owner, std::uint64_t fence);
+// The host's next `inbox`, `turn` or `ack`: what those paths had printed counts as processed. So
+// does what the caller's own connection was handed before: it asks again, so it has read the
+// answer.
+Result<void> acknowledge_earlier(Work& work, const Caller& caller, std::uint64_t fence);
 
 // Everything that this turn took, whatever returned to pending meanwhile.
 Result<void> acknowledge_turn(Work& work, const core::Owner& owner, const TurnId& turn,

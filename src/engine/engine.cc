@@ -84,6 +84,8 @@ bool happened(const Command& command) {
          std::holds_alternative<HostGone>(command);
 }
 
+constexpr Millis kTimersPause{1000};
+
 // One thing to do inside a transaction: a new ticket, or another look at a waiter.
 struct Item {
   Command* command = nullptr;
@@ -119,6 +121,8 @@ class Engine::Impl {
   void perform(const Work::After& after);
   void supervise(Work& work, const JobId& job);
   void run_singly(const std::vector<Item>& items);
+  bool waits(const Waiter* wanted) const;
+  void forget_waiter(const Waiter* gone);
   void poison(const Error& error);
   void tell_refused();
   void hold(const Item& item);
@@ -141,6 +145,7 @@ class Engine::Impl {
   std::vector<Ticket> held_;      // happened, but the disk was full
   MonoTime held_due_{};
   unsigned held_tries_ = 0;
+  MonoTime timers_after_{};  // after a transaction of timers that could not be done
   bool timers_due_ = false;  // the transaction under way also does what is due
 };
 
@@ -212,19 +217,35 @@ void Engine::Impl::tell_refused() {
 // it.
 void Engine::Impl::run_singly(const std::vector<Item>& items) {
   for (const Item& item : items) {
-    if (!poisoned_.empty()) {
-      if (item.done != nullptr) (*item.done)(answer_poisoned(*item.command));
+    // Answering one of them may have answered others that wait there too.
+    if (item.waiter != nullptr && !waits(item.waiter)) continue;
+    Error why{ErrorCode::unavailable, {}};
+    if (poisoned_.empty() && transact({item}, why) == Outcome::committed) continue;
+    if (item.done == nullptr) continue;
+    if (poisoned_.empty() && why.code == ErrorCode::store_full && happened(*item.command)) {
+      hold(item);
       continue;
     }
-    Error why{ErrorCode::unavailable, {}};
-    if (transact({item}, why) == Outcome::voided && item.done != nullptr) {
-      if (why.code == ErrorCode::store_full && happened(*item.command)) {
-        hold(item);
-      } else {
-        (*item.done)(answer_voided(*item.command, why));
-      }
-    }
+    auto answer =
+        poisoned_.empty() ? answer_voided(*item.command, why) : answer_poisoned(*item.command);
+    const Done done = *item.done;
+    if (item.waiter != nullptr) forget_waiter(item.waiter);
+    done(std::move(answer));
   }
+}
+
+bool Engine::Impl::waits(const Waiter* wanted) const {
+  return std::ranges::any_of(waiters_, [&](const auto& entry) {
+    return std::ranges::any_of(entry.second,
+                               [&](const Waiter& waiter) { return &waiter == wanted; });
+  });
+}
+
+void Engine::Impl::forget_waiter(const Waiter* gone) {
+  for (auto& [owner, list] : waiters_) {
+    std::erase_if(list, [&](const Waiter& waiter) { return &waiter == gone; });
+  }
+  std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 // A fact that did not fit on the disk. Facts of one job grow: the newest says it all.
@@ -453,10 +474,14 @@ void Engine::Impl::tick() {
     }
   }
   const auto timer = store::next_timer(parts_.database);
-  timers_due_ = timer && *timer && **timer <= parts_.clock.wall();
+  timers_due_ = timer && *timer && **timer <= parts_.clock.wall() && timers_after_ <= now;
   if (!items.empty() || timers_due_) {
     Error why{ErrorCode::unavailable, {}};
-    if (transact(items, why) == Outcome::voided) run_singly(items);
+    const bool done = transact(items, why) == Outcome::committed;
+    // A full disk makes no hot loop: timers pause, callers whose time is over are told.
+    if (!done && timers_due_) timers_after_ = now + kTimersPause;
+    timers_due_ = false;
+    if (!done) run_singly(items);
   }
   timers_due_ = false;
   if (!held_.empty() && held_due_ <= now) retry_held();
@@ -477,7 +502,10 @@ std::optional<Millis> Engine::Impl::next_due() const {
     }
   }
   const auto timer = store::next_timer(parts_.database);
-  if (timer && *timer) consider(**timer - parts_.clock.wall());
+  if (timer && *timer) {
+    const Millis left = **timer - parts_.clock.wall();
+    consider(std::max(left, std::chrono::ceil<Millis>(timers_after_ - now)));
+  }
   return due;
 }
 

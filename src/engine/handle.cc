@@ -96,7 +96,7 @@ class Handler {
     const core::Owner& owner = request.caller.owner;
     TRY_ASSIGN(const Host host,
                need_host(work_, context_.connections, request.caller, "The inbox"));
-    if (look_.first) TRY(acknowledge_earlier(work_, owner, host.fence));
+    if (look_.first) TRY(acknowledge_earlier(work_, request.caller, host.fence));
     TRY_ASSIGN(const std::optional<store::TurnRow> turn, own_turn(owner, host));
     TRY_ASSIGN(std::vector<store::InboxRow> rows, inbox_rows(request, turn));
     InboxReply answer;
@@ -119,7 +119,7 @@ class Handler {
                need_host(work_, context_.connections, request.caller, "Acknowledging"));
     TRY_ASSIGN(AckReply answer, acknowledge(work_, request.caller, host, request.ids));
     // Only after what was named: that must be told from what this call merely implies.
-    TRY(acknowledge_earlier(work_, request.caller.owner, host.fence));
+    TRY(acknowledge_earlier(work_, request.caller, host.fence));
     return reply(std::move(answer));
   }
 
@@ -147,9 +147,10 @@ class Handler {
     return reply(std::monostate{});
   }
 
-  Outcome operator()(const ConnectionClosed& closed) {
+  Outcome operator()(ConnectionClosed& closed) {
+    if (!closed.last_of) closed.last_of = context_.connections.remove(closed.connection);
     TRY(connection_closed(work_, closed.connection));
-    for (const core::Owner& owner : context_.connections.remove(closed.connection)) {
+    for (const core::Owner& owner : *closed.last_of) {
       TRY(check_lease(work_, context_.connections, owner));
     }
     return reply(std::monostate{});

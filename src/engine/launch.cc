@@ -181,6 +181,7 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
   launch.shell = request.shell;
   launch.deadline = request.deadline;
   launch.grace = request.grace.value_or(settings.stop_grace);
+  launch.umask = request.umask;
   launch.cap_bytes = request.cap_bytes.value_or(settings.output_cap_bytes);
   launch.head_bytes = std::min(settings.output_head_bytes, launch.cap_bytes / 2);
   const LaunchSecret secret{request.command, request.argv, job_environment(request, job.id)};
@@ -299,6 +300,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
   launch.env = std::move(secret.env);
   launch.cwd = job.cwd;
   launch.grace = row->grace;
+  launch.umask = row->umask;
   launch.deadline = row->deadline;
   launch.cap_bytes = row->cap_bytes;
   launch.head_bytes = row->head_bytes;

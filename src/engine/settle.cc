@@ -116,6 +116,9 @@ Ending judge_facts(const core::JobFacts& facts, const store::JobRow& job,
   // A job that was stopped before it started has no exit, but a verdict: it did not run.
   const core::Exit seen = row.exit.value_or(core::Exit::not_started("queue", 0, "never started"));
   row.verdict = core::judge(seen, row.stages);
+  // An end that nobody waited for is no success, whatever the kernel still told of it (I9).
+  const bool unwatched = facts.supervision == core::Supervision::lost;
+  if (unwatched && row.verdict == core::Verdict::ok) row.verdict = core::Verdict::unknown;
   row.finished_at = facts.finished_at;
   row.duration = facts.duration;
   row.ended_by_itself = facts.ended_by == core::EndedBy::itself && facts.exit.has_value();

@@ -241,7 +241,7 @@ Result<std::optional<TurnReply>> turn(Work& work, KeyedConnections& connections,
   }
   TRY_ASSIGN(const Host host, need_host(work, connections, request.caller, "A turn"));
   // A wait that is looked at again is the same call: what it hands over must not confirm itself.
-  if (first) TRY(acknowledge_earlier(work, request.caller.owner, host.fence));
+  if (first) TRY(acknowledge_earlier(work, request.caller, host.fence));
   switch (request.verb) {
     case core::TurnVerb::begin:
       return begin(work, request, host).map(some);

@@ -118,17 +118,17 @@ Result<void> insert_job(Database& db, const JobRow& job) {
 Result<void> insert_launch(Database& db, const LaunchRow& launch) {
   static const std::string sql =
       "INSERT INTO launch (job, shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, "
-      "sealed) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+      "sealed, umask) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
   TRY(db.run(sql, {launch.job, launch.shell, launch.deadline, launch.grace, launch.cap_bytes,
-                   launch.head_bytes, launch.leftovers, Bytes{launch.sealed}}));
+                   launch.head_bytes, launch.leftovers, Bytes{launch.sealed}, launch.umask}));
   return {};
 }
 
 Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
   static const std::string sql =
-      "SELECT shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, sealed FROM launch "
-      "WHERE job = $1";
+      "SELECT shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, sealed, umask "
+      "FROM launch WHERE job = $1";
   return db.first<LaunchRow>(sql, {job}, [&](const Row& row) -> Result<LaunchRow> {
     LaunchRow launch;
     launch.job = job;
@@ -139,6 +139,7 @@ Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
     launch.head_bytes = static_cast<std::uint64_t>(row.integer(4));
     TRY_ASSIGN(launch.leftovers, read_word<core::LeftoverPolicy>(row.text(5), "launch.leftovers"));
     launch.sealed = row.string(6);
+    launch.umask = static_cast<unsigned>(row.integer(7)) & 0777U;
     return launch;
   });
 }

@@ -68,6 +68,7 @@ struct LaunchRow {
   std::string shell;  // "" argv form
   std::optional<Millis> deadline;
   Millis grace{};
+  unsigned umask = 022;  // the caller's, like its environment
   std::uint64_t cap_bytes = 0;
   std::uint64_t head_bytes = 0;
   core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;

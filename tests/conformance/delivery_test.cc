@@ -104,6 +104,19 @@ TEST(Delivery, I2_offers_return_and_accepted_rows_stay_over_a_restart) {
   EXPECT_EQ(event_of(world, offered).state, InboxState::acked);
 }
 
+TEST(Delivery, the_next_call_on_the_same_connection_tells_that_the_answer_was_read) {
+  World world;
+  const JobId job = ended_job(world, host("s1", "k1", 5));
+  world.ask<InboxReply>(inbox(host("s1", "k1", 5)));
+  // Another process of the host proves nothing.
+  world.ask<InboxReply>(inbox(host("s1", "k1", 6)));
+  EXPECT_EQ(event_of(world, job).state, InboxState::offered);
+  world.ask<InboxReply>(inbox(host("s1", "k1", 5)));
+  EXPECT_EQ(event_of(world, job).acked_as, core::AckedAs::processed);
+  world.pass(Millis(31'000));
+  EXPECT_FALSE(world.ask<InboxReply>(inbox(host("s1", "k1", 5))).hand_over);
+}
+
 TEST(Delivery, no_ack_counts_only_an_explicit_acknowledgement) {
   World world;
   const JobId job = ended_job(world, host());

@@ -64,6 +64,19 @@ TEST(Jobs, I9_unknown_is_a_value_and_never_success) {
   EXPECT_EQ(job.proof, core::Proof::unproven);
 }
 
+TEST(Jobs, I9_an_end_that_nobody_waited_for_is_no_success) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.supervision = core::Supervision::lost;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.verdict, core::Verdict::unknown);
+  EXPECT_EQ(job.exit->code, 0);
+  EXPECT_EQ(core::exit_code_of(*job.exit, *job.verdict), 125);
+}
+
 TEST(Jobs, I9_a_failing_stage_is_not_success) {
   World world;
   const auto made = world.ask<RunReply>(command(host(), "sh -c 'exit 101' | tail -n 20"));

@@ -128,10 +128,12 @@ TEST(Ownership, I11_environment_is_the_callers_without_the_capability) {
   World world;
   auto request = command(host(), "env", "t9");
   request.env = {"FOO=two words", "NL=a\nb", "WAYBILL_HOST_KEY=k1", "WAYBILL_JOB=forged"};
+  request.umask = 077;
   const auto made = world.ask<RunReply>(request);
   const std::vector<std::string> expected{"FOO=two words", "NL=a\nb", "WAYBILL_SESSION=s1",
                                           "WAYBILL_TURN=t9", "WAYBILL_JOB=" + made.job.id.str()};
   EXPECT_EQ(world.channel.orders.at(0).launch->env, expected);
+  EXPECT_EQ(world.channel.orders.at(0).launch->umask, 077U);
 }
 
 TEST(Ownership, no_delivery_path_is_refused_and_nothing_is_made) {

@@ -121,6 +121,7 @@ CREATE TABLE launch (
   shell TEXT,
   deadline_ms BIGINT,
   grace_ms BIGINT NOT NULL,
+  umask BIGINT NOT NULL,
   cap_bytes BIGINT NOT NULL,
   head_bytes BIGINT NOT NULL,
   leftovers TEXT NOT NULL,
