@@ -52,6 +52,7 @@ class LocalChannel::Loop {
     std::optional<MonoTime> wake_at;
     MonoTime launching_since{};
     bool answer_owed = false;
+    bool blind = false;      // the last look could not tell anything, and that has been said
     bool forgotten = false;  // kept only until our child has ended and is reaped
     std::string reported;    // what the last report said, as text
   };
@@ -74,6 +75,7 @@ class LocalChannel::Loop {
 
   void evaluate(Job& job);
   void begin(Job& job, JobLook look);
+  bool cannot_see(Job& job, int error);
   void launch(Job& job, JobLook look);
   bool may_launch(Job& job);
   void confirm_stop(Job& job, const JobLook& look);

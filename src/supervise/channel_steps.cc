@@ -137,6 +137,7 @@ void LocalChannel::Loop::evaluate(Job& job) {
   }
   reap_shim(job);
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, shim_alive(job)});
+  if (cannot_see(job, look.error)) return;
   if (look.supervision != core::Supervision::not_launched &&
       look.supervision != core::Supervision::launching) {
     job.start_seen = true;
@@ -149,6 +150,21 @@ void LocalChannel::Loop::evaluate(Job& job) {
     unlinkat(look.dir->fd(), shim::kLaunchEnv, 0);
   }
   begin(job, std::move(look));
+}
+
+// Short of descriptors or memory, or refused by the file system, a look tells nothing: neither that
+// something is there nor that it is not. Said once; looked at again later.
+bool LocalChannel::Loop::cannot_see(Job& job, int error) {
+  if (error == 0) {
+    job.blind = false;
+    return false;
+  }
+  if (!std::exchange(job.blind, true)) {
+    warn("The files of job " + job.id.str() + " cannot be looked at: " + strerrordesc_np(error) +
+         ". It is tried again.");
+  }
+  wake_after(job, kLookLater);
+  return true;
 }
 
 // The next step of the recovery table.
@@ -210,10 +226,17 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     if (failure.what.empty()) failure = sync_jobs_dir(options_.data_dir);
   }
   if (!failure.what.empty()) return refuse(failure);
-  if (!look.dir) look.dir = JobDir::open(options_.data_dir, job.id);
-  if (!look.dir) return refuse({"The job's directory cannot be opened.", errno});
-  if (!look.lock.valid()) look.lock = probe_lock(*look.dir).lock;
-  if (!look.lock.valid()) return refuse({"The job's lock cannot be taken.", errno});
+  int error = 0;
+  if (!look.dir) look.dir = JobDir::open(options_.data_dir, job.id, error);
+  if (!look.dir)
+    return refuse({"The job's directory cannot be opened.", error == 0 ? ENOENT : error});
+  if (!look.lock.valid()) {
+    LockProbe probe = probe_lock(*look.dir);
+    if (probe.state != LockState::free) {
+      return refuse({"The job's lock cannot be taken.", probe.error == 0 ? EBUSY : probe.error});
+    }
+    look.lock = std::move(probe.lock);
+  }
   if (job.launches > 0) job.launch->crash_point.clear();  // a test's supervisor dies once
   failure = write_launch_files(*job.launch, *look.dir);
   mkfifoat(look.dir->fd(), shim::kOutFifo, 0600);  // the supervisor makes it if we could not
@@ -289,7 +312,11 @@ void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
 }
 
 void LocalChannel::Loop::adopt(Job& job, JobLook look) {
-  const OrphanPolicy policy = orphan_policy(*look.dir);
+  const std::optional<OrphanPolicy> policy = orphan_policy(*look.dir);
+  if (!policy) {
+    cannot_see(job, EIO);
+    return;
+  }
   const bool ended = look.final_record.state != RecordState::absent;
   core::JobFacts facts = facts_of(look);
   // Not reported as ended before its output and its end are on record.
@@ -302,7 +329,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
     facts.tail.clear();
   }
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
-  job.orphan = std::make_unique<Orphan>(std::move(look), policy);
+  job.orphan = std::make_unique<Orphan>(std::move(look), *policy);
   job.fifo_hold.reset();  // it has opened its own
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
@@ -327,6 +354,7 @@ void LocalChannel::Loop::step_orphan(Job& job) {
     drop_orphan(job);
     clear_wake(job);
     JobLook look = look_at({&options_.data_dir, job.id, &machine_, false});
+    if (cannot_see(job, look.error)) return;
     if (look.dir) return report(job, facts_of(look));
     return launch(job, std::move(look));
   }
@@ -338,6 +366,10 @@ void LocalChannel::Loop::step_orphan(Job& job) {
   if (!progress.changed && !job.answer_owed) return;
   // Our own orphan holds the lock: this look only reads.
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, true});
+  if (look.error != 0) {
+    if (!progress.again_in) cannot_see(job, look.error);
+    return;
+  }
   core::JobFacts facts = facts_of(look);
   if (look.final_record.state == RecordState::absent) {
     facts.supervision = look.exit.good() && !look.exit.value.by_daemon

@@ -19,12 +19,18 @@ LockProbe probe_lock(const JobDir& dir) {
   LockProbe probe;
   UniqueFd lock(openat(dir.fd(), shim::kLock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.valid()) {
+    if (is_passing(errno) || errno == EIO) {
+      probe.error = errno;
+      probe.state = LockState::unknown;
+      return probe;
+    }
     // Without the file nobody can be shown to hold it, nor to have let go.
     probe.state = errno == ENOENT ? LockState::no_directory : LockState::held;
     return probe;
   }
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    probe.state = LockState::held;
+    probe.error = errno == EWOULDBLOCK ? 0 : errno;
+    probe.state = probe.error == 0 ? LockState::held : LockState::unknown;
     return probe;
   }
   probe.state = LockState::free;

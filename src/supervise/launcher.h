@@ -15,10 +15,11 @@
 
 namespace waybill::supervise {
 
-enum class LockState { held, free, no_directory };
+enum class LockState { held, free, no_directory, unknown };
 
 struct LockProbe {
   LockState state = LockState::no_directory;
+  int error = 0;  // unknown: why
   UniqueFd lock;  // free: the lock, now ours; closing it gives it back
 };
 

@@ -45,11 +45,13 @@ int write_over(const JobDir& dir, const char* tmp, const char* name, std::string
 
 }  // namespace
 
-OrphanPolicy orphan_policy(const JobDir& dir) {
+std::optional<OrphanPolicy> orphan_policy(const JobDir& dir) {
   OrphanPolicy policy;
-  const std::optional<std::string> text = dir.read(shim::kLaunch, 64UL * 1024 * 1024);
+  std::string text;
+  const int error = dir.read(shim::kLaunch, 64UL * 1024 * 1024, text);
+  if (error != 0 && error != ENOENT && error != ELOOP) return std::nullopt;
   shim::Launch launch;
-  if (!text || shim::parse_launch(*text, launch) != shim::LaunchError::none) return policy;
+  if (error != 0 || shim::parse_launch(text, launch) != shim::LaunchError::none) return policy;
   const auto time = [](std::uint64_t ms) {
     constexpr std::uint64_t kMsMax = 1000ULL * 3600 * 24 * 365;
     return Millis(static_cast<Millis::rep>(std::min(ms, kMsMax)));

@@ -25,8 +25,9 @@ struct OrphanPolicy {
   shim::OutputLimits limits;
 };
 
-// From the launch file; the defaults where it is missing or does not check.
-OrphanPolicy orphan_policy(const JobDir& dir);
+// From the launch file; the defaults where it is missing or does not check. nullopt when that
+// cannot be told now.
+std::optional<OrphanPolicy> orphan_policy(const JobDir& dir);
 
 class Orphan {
  public:
