@@ -43,6 +43,10 @@ class LocalChannel::Loop {
     std::uint64_t shim_token = 0;
     int launches = 0;
     bool launch_failed = false;
+    MonoTime
+        short_since{};  // first launch in a row that the machine was too short of something for
+    MonoTime next_launch{};
+    Millis launch_pause{};
     LaunchFailure failure;
     bool start_seen = false;  // whatever the files say later, it is never launched again
     UniqueFd fifo_hold;       // keeps unread output alive when the supervisor dies before we adopt
@@ -78,6 +82,7 @@ class LocalChannel::Loop {
   bool cannot_see(Job& job, int error);
   void launch(Job& job, JobLook look);
   bool may_launch(Job& job);
+  bool launch_later(Job& job, int error);
   void confirm_stop(Job& job, const JobLook& look);
   void hold_output(Job& job, const JobDir& dir);
   void watch_shim(Job& job, const JobLook& look);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -22,6 +23,9 @@ constexpr int kLaunchesMax = 3;
 constexpr Millis kLookAgain{50};
 constexpr Millis kLookLater{1000};
 constexpr Millis kLaunchBound{10'000};
+constexpr Millis kRelaunchPause{100};
+constexpr Millis kRelaunchPauseMax{5000};
+constexpr Millis kRelaunchFor{60'000};
 
 // What makes one report differ from the last one.
 std::string signature_of(const core::JobFacts& facts) {
@@ -81,6 +85,7 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
     job.launch = std::move(order.launch);
     job.launch_failed = false;
     job.launches = 0;
+    job.short_since = job.next_launch = MonoTime{};
   }
   if (order.stop) {
     job.stop_wanted = true;
@@ -110,8 +115,12 @@ void LocalChannel::Loop::reap_shim(Job& job) {
 // A supervisor that ends without a start record says by its status why.
 void LocalChannel::Loop::note_launch_end(Job& job, int status) {
   job.failure = {};
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    job.start_seen = true;  // it ran, whatever has become of its records
+  } else if (WIFEXITED(status)) {
     const int error = WEXITSTATUS(status);
+    // It has said that the command was not started, and why: that will pass.
+    if (launch_later(job, error)) return;
     job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
                    error, "start_record"};
     // EBADMSG: the launch file did not check; it is written again. ECANCELED: a stop came first.
@@ -204,6 +213,24 @@ bool LocalChannel::Loop::may_launch(Job& job) {
          job.launches < kLaunchesMax;
 }
 
+// For a launch that has certainly not started anything: true when it is to be tried again.
+bool LocalChannel::Loop::launch_later(Job& job, int error) {
+  if (!is_passing(error) || job.stop_wanted) return false;
+  const MonoTime now = std::chrono::steady_clock::now();
+  if (job.short_since == MonoTime{}) {
+    job.short_since = now;
+    job.launch_pause = kRelaunchPause;
+    warn("Job " + job.id.str() + " cannot be started now: " + strerrordesc_np(error) +
+         ". It is tried again.");
+  }
+  if (now - job.short_since > kRelaunchFor) return false;
+  job.launches = std::max(job.launches - 1, 0);
+  job.next_launch = now + job.launch_pause;
+  wake_after(job, job.launch_pause);
+  job.launch_pause = std::min(job.launch_pause * 2, kRelaunchPauseMax);
+  return true;
+}
+
 void LocalChannel::Loop::launch(Job& job, JobLook look) {
   if (job.start_seen) {
     // The directory is gone under a command that did start.
@@ -215,7 +242,16 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     return report(job, std::move(facts));
   }
   if (look.stop_wished || !may_launch(job)) return report(job, not_launched(job.id, job.failure));
-  const auto refuse = [&](const LaunchFailure& failure) {
+  if (const MonoTime now = std::chrono::steady_clock::now(); now < job.next_launch) {
+    return wake_after(job, std::chrono::ceil<Millis>(job.next_launch - now));
+  }
+  ++job.launches;
+  const auto refuse = [&](LaunchFailure failure) {
+    if (launch_later(job, failure.error)) return;
+    if (failure.error != 0 && failure.error != EINVAL && failure.what.ends_with('.')) {
+      failure.what.pop_back();
+      failure.what += std::string(": ") + strerrordesc_np(failure.error) + ".";
+    }
     job.failure = failure;
     job.launch_failed = true;
     report(job, not_launched(job.id, failure));
@@ -237,13 +273,12 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     }
     look.lock = std::move(probe.lock);
   }
-  if (job.launches > 0) job.launch->crash_point.clear();  // a test's supervisor dies once
+  if (job.launches > 1) job.launch->crash_point.clear();  // a test's supervisor dies once
   failure = write_launch_files(*job.launch, *look.dir);
   mkfifoat(look.dir->fd(), shim::kOutFifo, 0600);  // the supervisor makes it if we could not
   hold_output(job, *look.dir);
   if (!failure.what.empty()) return refuse(failure);
   crash_point("supervise.after_launch_file");
-  ++job.launches;
   Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
   if (!spawned.failure.what.empty()) return refuse(spawned.failure);
   crash_point("supervise.after_spawn");
