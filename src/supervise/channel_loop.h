@@ -17,6 +17,7 @@
 #include "supervise/job_look.h"
 #include "supervise/local_channel.h"
 #include "supervise/orphan.h"
+#include "supervise/sweep.h"
 
 namespace waybill::supervise {
 
@@ -49,7 +50,13 @@ class LocalChannel::Loop {
     Millis launch_pause{};
     LaunchFailure failure;
     bool start_seen = false;  // whatever the files say later, it is never launched again
-    UniqueFd fifo_hold;       // keeps unread output alive when the supervisor dies before we adopt
+    bool ran_perhaps =
+        false;          // a supervisor was spawned, and has not said that nothing was started
+    ScanTarget target;  // as the start record said
+    Millis grace{5000};
+    std::unique_ptr<Sweep> sweep;  // of a job whose directory and supervisor are gone
+    bool swept = false;
+    UniqueFd fifo_hold;  // keeps unread output alive when the supervisor dies before we adopt
     std::unique_ptr<Orphan> orphan;
     std::uint64_t main_token = 0;
     std::uint64_t fifo_token = 0;
@@ -79,6 +86,8 @@ class LocalChannel::Loop {
 
   void evaluate(Job& job);
   void begin(Job& job, JobLook look);
+  void without_directory(Job& job);
+  void directory_gone(Job& job);
   bool cannot_see(Job& job, int error);
   void launch(Job& job, JobLook look);
   bool may_launch(Job& job);

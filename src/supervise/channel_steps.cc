@@ -77,12 +77,14 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
   if (!slot) {
     slot = std::make_unique<Job>();
     slot->id = order.job;
+    slot->target.job = order.job;
   }
   Job& job = *slot;
   job.answer_owed = true;
   job.forgotten = false;
   if (order.launch) {
     job.launch = std::move(order.launch);
+    job.grace = job.launch->grace;
     job.launch_failed = false;
     job.launches = 0;
     job.short_since = job.next_launch = MonoTime{};
@@ -90,6 +92,7 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
   if (order.stop) {
     job.stop_wanted = true;
     job.stop = *order.stop;
+    job.swept = false;
   }
   evaluate(job);
 }
@@ -119,6 +122,7 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
     job.start_seen = true;  // it ran, whatever has become of its records
   } else if (WIFEXITED(status)) {
     const int error = WEXITSTATUS(status);
+    job.ran_perhaps = false;
     // It has said that the command was not started, and why: that will pass.
     if (launch_later(job, error)) return;
     job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
@@ -147,6 +151,10 @@ void LocalChannel::Loop::evaluate(Job& job) {
   reap_shim(job);
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, shim_alive(job)});
   if (cannot_see(job, look.error)) return;
+  if (!look.dir && shim_alive(job)) return without_directory(job);
+  if (look.start.good() && look.same_generation) {
+    job.target = {job.id, look.start.value.session, look.start.value.main.start};
+  }
   if (look.supervision != core::Supervision::not_launched &&
       look.supervision != core::Supervision::launching) {
     job.start_seen = true;
@@ -185,16 +193,16 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::running:
     case core::Supervision::draining:
       hold_output(job, *look.dir);
-      if (job.stop_wanted) confirm_stop(job, look);
       watch_shim(job, look);
+      if (job.stop_wanted) confirm_stop(job, look);
       return report(job, facts_of(look));
     case core::Supervision::orphaned:
     case core::Supervision::lost:
     case core::Supervision::finished:
       if (look.lock_held) {
         job.fifo_hold.reset();
-        if (job.stop_wanted) confirm_stop(job, look);
         watch_shim(job, look);
+        if (job.stop_wanted) confirm_stop(job, look);
         return report(job, facts_of(look));
       }
       if (look.records_missing() || look.leftovers_unsettled() ||
@@ -211,6 +219,42 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
 bool LocalChannel::Loop::may_launch(Job& job) {
   return job.launch && !job.stop_wanted && !job.start_seen && !job.launch_failed &&
          job.launches < kLaunchesMax;
+}
+
+// The directory was removed or moved, but the supervisor lives, and with it all that it holds: the
+// job has not ended. A wish that has nowhere to stand goes to the supervisor itself.
+void LocalChannel::Loop::without_directory(Job& job) {
+  if (job.stop_wanted) signal_stop(job.shim_pidfd.get());
+  if (job.stop_wanted || job.shim_token == 0) wake_after(job, kLookLater);
+  if (!job.answer_owed) return;
+  core::JobFacts facts;
+  facts.job = job.id;
+  facts.supervision = job.start_seen ? core::Supervision::running : core::Supervision::launching;
+  report(job, std::move(facts));
+}
+
+// The directory is gone under a command that did start, and so is its supervisor. A wished stop is
+// done before the end is reported.
+void LocalChannel::Loop::directory_gone(Job& job) {
+  core::JobFacts facts;
+  facts.job = job.id;
+  if (job.stop_wanted && !job.swept) {
+    if (!job.sweep) job.sweep = std::make_unique<Sweep>(job.target);
+    const auto again_in = job.sweep->step(std::chrono::steady_clock::now(), job.grace);
+    if (again_in) {
+      wake_after(job, *again_in);
+      if (!job.sweep->take_changed()) return;
+      facts.supervision = core::Supervision::orphaned;
+      facts.survivors = job.sweep->survivors();
+      return report(job, std::move(facts));
+    }
+    job.sweep.reset();
+    job.swept = true;
+  }
+  facts.supervision = core::Supervision::lost;
+  facts.exit = core::Exit::unknown("The job's directory was removed.");
+  facts.proof = core::Proof::unproven;
+  report(job, std::move(facts));
 }
 
 // For a launch that has certainly not started anything: true when it is to be tried again.
@@ -232,15 +276,7 @@ bool LocalChannel::Loop::launch_later(Job& job, int error) {
 }
 
 void LocalChannel::Loop::launch(Job& job, JobLook look) {
-  if (job.start_seen) {
-    // The directory is gone under a command that did start.
-    core::JobFacts facts;
-    facts.job = job.id;
-    facts.supervision = core::Supervision::lost;
-    facts.exit = core::Exit::unknown("The job's directory was removed.");
-    facts.proof = core::Proof::unproven;
-    return report(job, std::move(facts));
-  }
+  if (job.start_seen || (!look.dir && job.ran_perhaps)) return directory_gone(job);
   if (look.stop_wished || !may_launch(job)) return report(job, not_launched(job.id, job.failure));
   if (const MonoTime now = std::chrono::steady_clock::now(); now < job.next_launch) {
     return wake_after(job, std::chrono::ceil<Millis>(job.next_launch - now));
@@ -282,6 +318,7 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
   Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
   if (!spawned.failure.what.empty()) return refuse(spawned.failure);
   crash_point("supervise.after_spawn");
+  job.ran_perhaps = true;
   job.failure = {};
   job.shim_pid = spawned.pid;
   job.shim_pidfd = std::move(spawned.pidfd);
@@ -307,6 +344,7 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
   } else if (!job.answer_owed) {
     return;
   }
+  if (job.shim_pidfd.valid()) signal_stop(job.shim_pidfd.get());
   const UniqueFd ctl(
       openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   // No reader yet: the supervisor looks for the wish itself once it has opened its end.

@@ -41,6 +41,9 @@ struct Spawned {
 // Spawns a supervisor that takes over the lock. Ours is closed when this returns.
 Spawned spawn_shim(const std::string& shim_path, const std::string& job_dir, UniqueFd lock);
 
+// Continues a supervisor that was stopped, and wishes the stop of its job. Best effort.
+void signal_stop(int shim_pidfd);
+
 // A pidfd of the process if it is still the one on record.
 UniqueFd open_pidfd(pid_t pid);
 
