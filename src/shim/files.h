@@ -12,6 +12,10 @@ inline constexpr int kProtocol = 1;
 // The descriptor on which a supervisor inherits the locked `lock` file.
 inline constexpr int kLockFd = 3;
 
+// SIGUSR1, queued (SI_QUEUE) with this value, is a stop wish; any other SIGUSR1 means nothing, so
+// that a command may signal its parent as it likes.
+inline constexpr int kStopSignalValue = 0x57425354;
+
 inline constexpr char kLaunch[] = "launch";
 inline constexpr char kLaunchEnv[] = "launch.env";
 inline constexpr char kLock[] = "lock";

@@ -73,10 +73,11 @@ int block_signals() {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  return signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGCHLD);
+  sigaddset(&wanted, SIGUSR1);
+  return signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
 int open_fifo(int dir, const char* name) {

@@ -88,9 +88,7 @@ void Shim::pump(std::int64_t timeout_ns) {
   }
   if (ready <= 0) return;
   if (fds[0].revents != 0) {
-    signalfd_siginfo info[8];
-    while (read(setup_.signals, info, sizeof info) > 0) {
-    }
+    read_signals();
     reap();
   }
   if (fds[2].revents != 0) read_ctl();
@@ -112,6 +110,19 @@ bool Shim::read_output() {
 
 void Shim::read_all_output() {
   while (!read_output()) {
+  }
+}
+
+// The daemon's other way to wish a stop, for a job whose directory it cannot reach.
+void Shim::read_signals() {
+  signalfd_siginfo info[8];
+  for (ssize_t n = 0; (n = read(setup_.signals, info, sizeof info)) > 0;) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n) / sizeof info[0]; ++i) {
+      if (info[i].ssi_signo == SIGUSR1 && info[i].ssi_code == SI_QUEUE &&
+          info[i].ssi_int == kStopSignalValue) {
+        stop_seen_ = true;
+      }
+    }
   }
 }
 

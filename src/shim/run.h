@@ -26,7 +26,7 @@ std::int64_t wall_ms();
 // What main() has opened before the gate.
 struct ShimSetup {
   int dir = -1;
-  int signals = -1;  // signalfd of SIGCHLD
+  int signals = -1;  // signalfd of SIGCHLD and SIGUSR1
   int fifo = -1;
   int ctl = -1;
   int exit_fd = -1;   // exit.tmp, space reserved
@@ -69,6 +69,7 @@ class Shim {
   bool read_output();
   void read_all_output();
   void read_ctl();
+  void read_signals();
   void reap();
   void on_main_exit();
   void build_exit(JsonLine& line) const;

@@ -130,6 +130,11 @@ std::vector<core::JobFacts> ChannelTest::reports(const JobId& job) {
   return reports_[job.str()];
 }
 
+std::size_t ChannelTest::warning_count() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return warnings_.size();
+}
+
 std::string ChannelTest::file(const JobId& job, const std::string& name) const {
   return slurp(job_path(job) + "/" + name);
 }

@@ -40,6 +40,7 @@ class ChannelTest : public ::testing::Test {
   Facts wait_finished(const JobId& job);  // finished and its leftovers settled
   Facts wait_running(const JobId& job);
   std::vector<Facts> reports(const JobId& job);
+  std::size_t warning_count();
 
   std::string job_path(const JobId& job) const { return data_dir_ + "/jobs/" + job.str(); }
   std::string file(const JobId& job, const std::string& name) const;

@@ -17,6 +17,7 @@
 #include "supervise/job_look.h"
 #include "supervise/local_channel.h"
 #include "supervise/orphan.h"
+#include "supervise/sweep.h"
 
 namespace waybill::supervise {
 
@@ -43,15 +44,26 @@ class LocalChannel::Loop {
     std::uint64_t shim_token = 0;
     int launches = 0;
     bool launch_failed = false;
+    MonoTime
+        short_since{};  // first launch in a row that the machine was too short of something for
+    MonoTime next_launch{};
+    Millis launch_pause{};
     LaunchFailure failure;
     bool start_seen = false;  // whatever the files say later, it is never launched again
-    UniqueFd fifo_hold;       // keeps unread output alive when the supervisor dies before we adopt
+    bool ran_perhaps =
+        false;          // a supervisor was spawned, and has not said that nothing was started
+    ScanTarget target;  // as the start record said
+    Millis grace{5000};
+    std::unique_ptr<Sweep> sweep;  // of a job whose directory and supervisor are gone
+    bool swept = false;
+    UniqueFd fifo_hold;  // keeps unread output alive when the supervisor dies before we adopt
     std::unique_ptr<Orphan> orphan;
     std::uint64_t main_token = 0;
     std::uint64_t fifo_token = 0;
     std::optional<MonoTime> wake_at;
     MonoTime launching_since{};
     bool answer_owed = false;
+    bool blind = false;      // the last look could not tell anything, and that has been said
     bool forgotten = false;  // kept only until our child has ended and is reaped
     std::string reported;    // what the last report said, as text
   };
@@ -74,8 +86,12 @@ class LocalChannel::Loop {
 
   void evaluate(Job& job);
   void begin(Job& job, JobLook look);
+  void without_directory(Job& job);
+  void directory_gone(Job& job);
+  bool cannot_see(Job& job, int error);
   void launch(Job& job, JobLook look);
   bool may_launch(Job& job);
+  bool launch_later(Job& job, int error);
   void confirm_stop(Job& job, const JobLook& look);
   void hold_output(Job& job, const JobDir& dir);
   void watch_shim(Job& job, const JobLook& look);

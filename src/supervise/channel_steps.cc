@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -22,6 +23,9 @@ constexpr int kLaunchesMax = 3;
 constexpr Millis kLookAgain{50};
 constexpr Millis kLookLater{1000};
 constexpr Millis kLaunchBound{10'000};
+constexpr Millis kRelaunchPause{100};
+constexpr Millis kRelaunchPauseMax{5000};
+constexpr Millis kRelaunchFor{60'000};
 
 // What makes one report differ from the last one.
 std::string signature_of(const core::JobFacts& facts) {
@@ -73,18 +77,22 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
   if (!slot) {
     slot = std::make_unique<Job>();
     slot->id = order.job;
+    slot->target.job = order.job;
   }
   Job& job = *slot;
   job.answer_owed = true;
   job.forgotten = false;
   if (order.launch) {
     job.launch = std::move(order.launch);
+    job.grace = job.launch->grace;
     job.launch_failed = false;
     job.launches = 0;
+    job.short_since = job.next_launch = MonoTime{};
   }
   if (order.stop) {
     job.stop_wanted = true;
     job.stop = *order.stop;
+    job.swept = false;
   }
   evaluate(job);
 }
@@ -110,8 +118,13 @@ void LocalChannel::Loop::reap_shim(Job& job) {
 // A supervisor that ends without a start record says by its status why.
 void LocalChannel::Loop::note_launch_end(Job& job, int status) {
   job.failure = {};
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    job.start_seen = true;  // it ran, whatever has become of its records
+  } else if (WIFEXITED(status)) {
     const int error = WEXITSTATUS(status);
+    job.ran_perhaps = false;
+    // It has said that the command was not started, and why: that will pass.
+    if (launch_later(job, error)) return;
     job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
                    error, "start_record"};
     // EBADMSG: the launch file did not check; it is written again. ECANCELED: a stop came first.
@@ -137,6 +150,11 @@ void LocalChannel::Loop::evaluate(Job& job) {
   }
   reap_shim(job);
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, shim_alive(job)});
+  if (cannot_see(job, look.error)) return;
+  if (!look.dir && shim_alive(job)) return without_directory(job);
+  if (look.start.good() && look.same_generation) {
+    job.target = {job.id, look.start.value.session, look.start.value.main.start};
+  }
   if (look.supervision != core::Supervision::not_launched &&
       look.supervision != core::Supervision::launching) {
     job.start_seen = true;
@@ -151,6 +169,21 @@ void LocalChannel::Loop::evaluate(Job& job) {
   begin(job, std::move(look));
 }
 
+// Short of descriptors or memory, or refused by the file system, a look tells nothing: neither that
+// something is there nor that it is not. Said once; looked at again later.
+bool LocalChannel::Loop::cannot_see(Job& job, int error) {
+  if (error == 0) {
+    job.blind = false;
+    return false;
+  }
+  if (!std::exchange(job.blind, true)) {
+    warn("The files of job " + job.id.str() + " cannot be looked at: " + strerrordesc_np(error) +
+         ". It is tried again.");
+  }
+  wake_after(job, kLookLater);
+  return true;
+}
+
 // The next step of the recovery table.
 void LocalChannel::Loop::begin(Job& job, JobLook look) {
   switch (look.supervision) {
@@ -160,16 +193,16 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::running:
     case core::Supervision::draining:
       hold_output(job, *look.dir);
-      if (job.stop_wanted) confirm_stop(job, look);
       watch_shim(job, look);
+      if (job.stop_wanted) confirm_stop(job, look);
       return report(job, facts_of(look));
     case core::Supervision::orphaned:
     case core::Supervision::lost:
     case core::Supervision::finished:
       if (look.lock_held) {
         job.fifo_hold.reset();
-        if (job.stop_wanted) confirm_stop(job, look);
         watch_shim(job, look);
+        if (job.stop_wanted) confirm_stop(job, look);
         return report(job, facts_of(look));
       }
       if (look.records_missing() || look.leftovers_unsettled() ||
@@ -188,18 +221,73 @@ bool LocalChannel::Loop::may_launch(Job& job) {
          job.launches < kLaunchesMax;
 }
 
-void LocalChannel::Loop::launch(Job& job, JobLook look) {
-  if (job.start_seen) {
-    // The directory is gone under a command that did start.
-    core::JobFacts facts;
-    facts.job = job.id;
-    facts.supervision = core::Supervision::lost;
-    facts.exit = core::Exit::unknown("The job's directory was removed.");
-    facts.proof = core::Proof::unproven;
-    return report(job, std::move(facts));
+// The directory was removed or moved, but the supervisor lives, and with it all that it holds: the
+// job has not ended. A wish that has nowhere to stand goes to the supervisor itself.
+void LocalChannel::Loop::without_directory(Job& job) {
+  if (job.stop_wanted) signal_stop(job.shim_pidfd.get());
+  if (job.stop_wanted || job.shim_token == 0) wake_after(job, kLookLater);
+  if (!job.answer_owed) return;
+  core::JobFacts facts;
+  facts.job = job.id;
+  facts.supervision = job.start_seen ? core::Supervision::running : core::Supervision::launching;
+  report(job, std::move(facts));
+}
+
+// The directory is gone under a command that did start, and so is its supervisor. A wished stop is
+// done before the end is reported.
+void LocalChannel::Loop::directory_gone(Job& job) {
+  core::JobFacts facts;
+  facts.job = job.id;
+  if (job.stop_wanted && !job.swept) {
+    if (!job.sweep) job.sweep = std::make_unique<Sweep>(job.target);
+    const auto again_in = job.sweep->step(std::chrono::steady_clock::now(), job.grace);
+    if (again_in) {
+      wake_after(job, *again_in);
+      if (!job.sweep->take_changed()) return;
+      facts.supervision = core::Supervision::orphaned;
+      facts.survivors = job.sweep->survivors();
+      return report(job, std::move(facts));
+    }
+    job.sweep.reset();
+    job.swept = true;
   }
+  facts.supervision = core::Supervision::lost;
+  facts.exit = core::Exit::unknown("The job's directory was removed.");
+  facts.proof = core::Proof::unproven;
+  report(job, std::move(facts));
+}
+
+// For a launch that has certainly not started anything: true when it is to be tried again.
+bool LocalChannel::Loop::launch_later(Job& job, int error) {
+  if (!is_passing(error) || job.stop_wanted) return false;
+  const MonoTime now = std::chrono::steady_clock::now();
+  if (job.short_since == MonoTime{}) {
+    job.short_since = now;
+    job.launch_pause = kRelaunchPause;
+    warn("Job " + job.id.str() + " cannot be started now: " + strerrordesc_np(error) +
+         ". It is tried again.");
+  }
+  if (now - job.short_since > kRelaunchFor) return false;
+  job.launches = std::max(job.launches - 1, 0);
+  job.next_launch = now + job.launch_pause;
+  wake_after(job, job.launch_pause);
+  job.launch_pause = std::min(job.launch_pause * 2, kRelaunchPauseMax);
+  return true;
+}
+
+void LocalChannel::Loop::launch(Job& job, JobLook look) {
+  if (job.start_seen || (!look.dir && job.ran_perhaps)) return directory_gone(job);
   if (look.stop_wished || !may_launch(job)) return report(job, not_launched(job.id, job.failure));
-  const auto refuse = [&](const LaunchFailure& failure) {
+  if (const MonoTime now = std::chrono::steady_clock::now(); now < job.next_launch) {
+    return wake_after(job, std::chrono::ceil<Millis>(job.next_launch - now));
+  }
+  ++job.launches;
+  const auto refuse = [&](LaunchFailure failure) {
+    if (launch_later(job, failure.error)) return;
+    if (failure.error != 0 && failure.error != EINVAL && failure.what.ends_with('.')) {
+      failure.what.pop_back();
+      failure.what += std::string(": ") + strerrordesc_np(failure.error) + ".";
+    }
     job.failure = failure;
     job.launch_failed = true;
     report(job, not_launched(job.id, failure));
@@ -210,20 +298,27 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     if (failure.what.empty()) failure = sync_jobs_dir(options_.data_dir);
   }
   if (!failure.what.empty()) return refuse(failure);
-  if (!look.dir) look.dir = JobDir::open(options_.data_dir, job.id);
-  if (!look.dir) return refuse({"The job's directory cannot be opened.", errno});
-  if (!look.lock.valid()) look.lock = probe_lock(*look.dir).lock;
-  if (!look.lock.valid()) return refuse({"The job's lock cannot be taken.", errno});
-  if (job.launches > 0) job.launch->crash_point.clear();  // a test's supervisor dies once
+  int error = 0;
+  if (!look.dir) look.dir = JobDir::open(options_.data_dir, job.id, error);
+  if (!look.dir)
+    return refuse({"The job's directory cannot be opened.", error == 0 ? ENOENT : error});
+  if (!look.lock.valid()) {
+    LockProbe probe = probe_lock(*look.dir);
+    if (probe.state != LockState::free) {
+      return refuse({"The job's lock cannot be taken.", probe.error == 0 ? EBUSY : probe.error});
+    }
+    look.lock = std::move(probe.lock);
+  }
+  if (job.launches > 1) job.launch->crash_point.clear();  // a test's supervisor dies once
   failure = write_launch_files(*job.launch, *look.dir);
   mkfifoat(look.dir->fd(), shim::kOutFifo, 0600);  // the supervisor makes it if we could not
   hold_output(job, *look.dir);
   if (!failure.what.empty()) return refuse(failure);
   crash_point("supervise.after_launch_file");
-  ++job.launches;
   Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
   if (!spawned.failure.what.empty()) return refuse(spawned.failure);
   crash_point("supervise.after_spawn");
+  job.ran_perhaps = true;
   job.failure = {};
   job.shim_pid = spawned.pid;
   job.shim_pidfd = std::move(spawned.pidfd);
@@ -249,6 +344,7 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
   } else if (!job.answer_owed) {
     return;
   }
+  if (job.shim_pidfd.valid()) signal_stop(job.shim_pidfd.get());
   const UniqueFd ctl(
       openat(look.dir->fd(), shim::kCtl, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   // No reader yet: the supervisor looks for the wish itself once it has opened its end.
@@ -289,7 +385,11 @@ void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
 }
 
 void LocalChannel::Loop::adopt(Job& job, JobLook look) {
-  const OrphanPolicy policy = orphan_policy(*look.dir);
+  const std::optional<OrphanPolicy> policy = orphan_policy(*look.dir);
+  if (!policy) {
+    cannot_see(job, EIO);
+    return;
+  }
   const bool ended = look.final_record.state != RecordState::absent;
   core::JobFacts facts = facts_of(look);
   // Not reported as ended before its output and its end are on record.
@@ -302,7 +402,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
     facts.tail.clear();
   }
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
-  job.orphan = std::make_unique<Orphan>(std::move(look), policy);
+  job.orphan = std::make_unique<Orphan>(std::move(look), *policy);
   job.fifo_hold.reset();  // it has opened its own
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
@@ -327,6 +427,7 @@ void LocalChannel::Loop::step_orphan(Job& job) {
     drop_orphan(job);
     clear_wake(job);
     JobLook look = look_at({&options_.data_dir, job.id, &machine_, false});
+    if (cannot_see(job, look.error)) return;
     if (look.dir) return report(job, facts_of(look));
     return launch(job, std::move(look));
   }
@@ -338,6 +439,10 @@ void LocalChannel::Loop::step_orphan(Job& job) {
   if (!progress.changed && !job.answer_owed) return;
   // Our own orphan holds the lock: this look only reads.
   JobLook look = look_at({&options_.data_dir, job.id, &machine_, true});
+  if (look.error != 0) {
+    if (!progress.again_in) cannot_see(job, look.error);
+    return;
+  }
   core::JobFacts facts = facts_of(look);
   if (look.final_record.state == RecordState::absent) {
     facts.supervision = look.exit.good() && !look.exit.value.by_daemon

@@ -1,9 +1,13 @@
 #include "supervise/job_look.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "shim/files.h"
+#include "shim/proc.h"
 #include "supervise/output_reader.h"
 #include "supervise/supervision.h"
 
@@ -12,13 +16,27 @@ namespace {
 
 constexpr std::size_t kStagesBytesMax = 64 * 1024;
 
+// One read decides: a second question ("and does the name exist?") would be answered about a later
+// moment, in which the supervisor may have renamed the record into place. A file that was really
+// read and does not check is read once more before it counts as torn.
 template <class T>
-Read<T> read_record(const JobLook& look, const char* name,
+Read<T> read_record(JobLook& look, const char* name,
                     Read<T> (*parse)(std::string_view, std::string_view)) {
   Read<T> result;
-  const std::optional<std::string> text = look.dir->read(name, shim::kRecordBytesMax + 1);
-  if (text) return parse(*text, look.job.str());
-  if (look.dir->has(name)) result.state = RecordState::torn;
+  for (int i = 0; i < 2 && look.error == 0 && !result.good(); ++i) {
+    std::string text;
+    const int error = look.dir->read(name, shim::kRecordBytesMax + 1, text);
+    result.state = RecordState::absent;
+    if (error == 0) {
+      result = parse(text, look.job.str());
+    } else if (error == ELOOP) {
+      result.state = RecordState::torn;  // somebody put something else in its place
+    } else if (error == ENOENT) {
+      return result;
+    } else {
+      look.error = error;
+    }
+  }
   return result;
 }
 
@@ -88,12 +106,13 @@ bool JobLook::leftovers_unsettled() const {
 JobLook look_at(const LookOrder& order) {
   JobLook look;
   look.job = order.job;
-  look.dir = JobDir::open(*order.data_dir, order.job);
+  look.dir = JobDir::open(*order.data_dir, order.job, look.error);
   if (!look.dir) return look;
   if (order.shim_known_alive) {
     look.lock_held = true;
   } else {
     LockProbe probe = probe_lock(*look.dir);
+    look.error = probe.error;
     look.lock_held = probe.state == LockState::held;
     look.lock = std::move(probe.lock);
   }
@@ -102,7 +121,13 @@ JobLook look_at(const LookOrder& order) {
   look.exit = read_record(look, shim::kExit, parse_exit);
   look.survivors = read_record(look, shim::kStop, parse_survivors);
   look.start = read_record(look, shim::kStart, parse_start);
-  look.stop_wished = look.dir->has(shim::kStopReq);
+  const int wish = look.dir->probe(shim::kStopReq);
+  look.stop_wished = wish == 0;
+  if (look.error == 0 && wish != ENOENT) look.error = wish;
+  if (look.error == 0 && look.exit.good() && look.start.good() && look.start.value.captured) {
+    const int error = look.dir->read(shim::kStages, kStagesBytesMax, look.stages);
+    if (error != ENOENT && error != ELOOP) look.error = error;
+  }
   DirectoryState state;
   state.lock_held = look.lock_held;
   state.start = look.start.state;
@@ -112,6 +137,12 @@ JobLook look_at(const LookOrder& order) {
   look.same_generation = look.start.good() && look.start.value.generation == *order.generation;
   state.same_generation = look.same_generation;
   state.main_is_same = look.same_generation && same_process(look.start.value.main);
+  if (look.error == 0 && look.same_generation && !state.main_is_same) {
+    // There is a process of this number, but /proc could not be read: it may well be ours.
+    shim::ProcStat stat;
+    const int pid = look.start.value.main.pid;
+    if (!shim::read_proc_stat(pid, stat) && kill(pid, 0) == 0) look.error = EAGAIN;
+  }
   look.supervision = supervision_of(state);
   return look;
 }
@@ -149,10 +180,7 @@ core::JobFacts facts_of(const JobLook& look) {
   if (!look.final_record.good() && look.survivors.good() && look.lock_held) {
     facts.survivors = look.survivors.value.survivors;
   }
-  if (facts.exit && facts.captured) {
-    const std::optional<std::string> stages = look.dir->read(shim::kStages, kStagesBytesMax);
-    if (stages) facts.stages = core::parse_stage_record(*stages);
-  }
+  if (!look.stages.empty()) facts.stages = core::parse_stage_record(look.stages);
   if (!has_ended(look.supervision)) return facts;
   if (look.supervision == core::Supervision::generation_gone) {
     facts.exit = core::Exit::unknown("The machine that ran it is gone.");

@@ -15,6 +15,9 @@ namespace waybill::supervise {
 
 struct JobLook {
   JobId job;
+  // Not 0: it could not be told now what is there. Then nothing else in here means anything, and
+  // nothing may be concluded, reported or done but to look again later.
+  int error = 0;
   std::optional<JobDir> dir;
   bool lock_held = false;
   UniqueFd lock;  // taken by this look when it was free
@@ -25,6 +28,7 @@ struct JobLook {
   Read<FinalRecord> final_record;
   Read<LeftoverRecord> leftovers;
   Read<SurvivorRecord> survivors;
+  std::string stages;  // the text of that file, when the job's end may need it
   core::Supervision supervision = core::Supervision::not_launched;
 
   // What the supervisor left undone when it was lost; the daemon's to complete.

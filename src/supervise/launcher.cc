@@ -19,12 +19,18 @@ LockProbe probe_lock(const JobDir& dir) {
   LockProbe probe;
   UniqueFd lock(openat(dir.fd(), shim::kLock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.valid()) {
+    if (is_passing(errno) || errno == EIO) {
+      probe.error = errno;
+      probe.state = LockState::unknown;
+      return probe;
+    }
     // Without the file nobody can be shown to hold it, nor to have let go.
     probe.state = errno == ENOENT ? LockState::no_directory : LockState::held;
     return probe;
   }
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    probe.state = LockState::held;
+    probe.error = errno == EWOULDBLOCK ? 0 : errno;
+    probe.state = probe.error == 0 ? LockState::held : LockState::unknown;
     return probe;
   }
   probe.state = LockState::free;
@@ -54,9 +60,21 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
+void signal_stop(int shim_pidfd) {
+  syscall(SYS_pidfd_send_signal, shim_pidfd, SIGCONT, nullptr, 0);
+  siginfo_t info{};
+  info.si_signo = SIGUSR1;
+  info.si_code = SI_QUEUE;
+  info.si_pid = getpid();
+  info.si_uid = getuid();
+  info.si_value.sival_int = shim::kStopSignalValue;
+  syscall(SYS_pidfd_send_signal, shim_pidfd, SIGUSR1, &info, 0);
+}
+
 namespace {
 
-// Attributes of the spawn: default signals, empty mask, a session of its own; descriptors 0 to 2
+// Attributes of the spawn: default signals, only SIGUSR1 blocked (a stop may be wished before the
+// supervisor reads it, and must not kill it), a session of its own; descriptors 0 to 2
 // stay until the supervisor replaces them, 3 is the lock, everything else is closed.
 class SpawnPlan {
  public:
@@ -64,11 +82,12 @@ class SpawnPlan {
     error_ = posix_spawnattr_init(&attributes_);
     if (error_ == 0) error_ = posix_spawn_file_actions_init(&actions_);
     sigset_t all;
-    sigset_t none;
+    sigset_t mask;
     sigfillset(&all);
-    sigemptyset(&none);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
     posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigmask(&attributes_, &mask);
     const short flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID;
     if (error_ == 0) error_ = posix_spawnattr_setflags(&attributes_, flags);
     if (error_ == 0) error_ = posix_spawn_file_actions_adddup2(&actions_, lock, shim::kLockFd);

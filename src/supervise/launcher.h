@@ -15,10 +15,11 @@
 
 namespace waybill::supervise {
 
-enum class LockState { held, free, no_directory };
+enum class LockState { held, free, no_directory, unknown };
 
 struct LockProbe {
   LockState state = LockState::no_directory;
+  int error = 0;  // unknown: why
   UniqueFd lock;  // free: the lock, now ours; closing it gives it back
 };
 
@@ -39,6 +40,9 @@ struct Spawned {
 
 // Spawns a supervisor that takes over the lock. Ours is closed when this returns.
 Spawned spawn_shim(const std::string& shim_path, const std::string& job_dir, UniqueFd lock);
+
+// Continues a supervisor that was stopped, and wishes the stop of its job. Best effort.
+void signal_stop(int shim_pidfd);
 
 // A pidfd of the process if it is still the one on record.
 UniqueFd open_pidfd(pid_t pid);

@@ -3,6 +3,7 @@
 #include "supervise/local_channel.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -337,6 +338,23 @@ TEST_F(LocalChannelTest, I10_an_order_twice_runs_once) {
   std::ifstream in(data_dir_ + "/count");
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   EXPECT_EQ(text, "x\n");
+}
+
+// Too few descriptors for a while: no failure is reported, and it runs once.
+TEST_F(LocalChannelTest, I10_a_launch_that_is_short_of_descriptors_is_tried_again) {
+  open_channel();
+  LaunchOrder launch = order("exit 5");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const JobId job = run(std::move(launch));
+  const bool warned = eventually([&] { return warning_count() > 0; });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(warned);
+  EXPECT_EQ(wait_finished(job).exit->code, 5);
+  for (const core::JobFacts& facts : reports(job)) EXPECT_TRUE(facts.launch_error.empty());
 }
 
 }  // namespace

@@ -45,11 +45,13 @@ int write_over(const JobDir& dir, const char* tmp, const char* name, std::string
 
 }  // namespace
 
-OrphanPolicy orphan_policy(const JobDir& dir) {
+std::optional<OrphanPolicy> orphan_policy(const JobDir& dir) {
   OrphanPolicy policy;
-  const std::optional<std::string> text = dir.read(shim::kLaunch, 64UL * 1024 * 1024);
+  std::string text;
+  const int error = dir.read(shim::kLaunch, 64UL * 1024 * 1024, text);
+  if (error != 0 && error != ENOENT && error != ELOOP) return std::nullopt;
   shim::Launch launch;
-  if (!text || shim::parse_launch(*text, launch) != shim::LaunchError::none) return policy;
+  if (error != 0 || shim::parse_launch(text, launch) != shim::LaunchError::none) return policy;
   const auto time = [](std::uint64_t ms) {
     constexpr std::uint64_t kMsMax = 1000ULL * 3600 * 24 * 365;
     return Millis(static_cast<Millis::rep>(std::min(ms, kMsMax)));
@@ -63,19 +65,16 @@ OrphanPolicy orphan_policy(const JobDir& dir) {
   return policy;
 }
 
-Orphan::Orphan(JobLook look, OrphanPolicy policy)
-    : look_(std::move(look)),
-      policy_(policy),
-      target_{look_.job, 0, 0},
-      members_(std::make_unique<shim::Members>()) {
+Orphan::Orphan(JobLook look, OrphanPolicy policy) : look_(std::move(look)), policy_(policy) {
+  ScanTarget target{look_.job, 0, 0};
   exit_written_ = look_.exit.state != RecordState::absent;
   final_written_ = look_.final_record.state != RecordState::absent;
   leftovers_written_ = look_.leftovers.state != RecordState::absent;
   main_ended_ = true;
   if (look_.start.good() && look_.same_generation) {
     const ProcessIdentity& main = look_.start.value.main;
-    target_.session = look_.start.value.session;
-    target_.main_start = main.start;
+    target.session = look_.start.value.session;
+    target.main_start = main.start;
     if (!exit_written_ && same_process(main)) {
       pidfd_ = open_pidfd(main.pid);
       // Compared again: the number may have changed hands before the descriptor was there.
@@ -83,6 +82,7 @@ Orphan::Orphan(JobLook look, OrphanPolicy policy)
       if (main_ended_) pidfd_.reset();
     }
   }
+  sweep_ = std::make_unique<Sweep>(target);
   status_settled_ = main_ended_;
   if (!final_written_) {
     out_.resume(look_.dir->fd(), policy_.limits);
@@ -116,67 +116,7 @@ void Orphan::note_main_end(MonoTime now) {
   if (!gone) return;
   main_ended_ = true;
   ended_at_ = now;
-  ended_by_stop_ = kill_ != Kill::idle;
-}
-
-bool Orphan::scan() {
-  scan_job_processes(target_, *members_);
-  return members_->count > 0;
-}
-
-void Orphan::signal_all(int signal) {
-  for (std::size_t i = 0; i < members_->count; ++i) {
-    shim::signal_member(members_->list[i], signal);
-  }
-}
-
-void Orphan::remember_survivors() {
-  std::vector<core::ProcessNote> now;
-  for (std::size_t i = 0; i < members_->count && i < shim::kNotesMax; ++i) {
-    shim::ProcStat stat;
-    const shim::Member& member = members_->list[i];
-    if (!shim::read_proc_stat(member.pid, stat) || stat.start != member.start) continue;
-    now.push_back(core::ProcessNote{member.pid, stat.comm, "", std::string(1, stat.state), false});
-  }
-  const auto same = [](const core::ProcessNote& a, const core::ProcessNote& b) {
-    return a.pid == b.pid && a.state == b.state;
-  };
-  survivors_changed_ =
-      !std::equal(now.begin(), now.end(), survivors_.begin(), survivors_.end(), same);
-  survivors_ = std::move(now);
-}
-
-// One step of: TERM and CONT, grace, then stop and kill until two scans in a row find nobody.
-// The time until the next step, or nullopt when done.
-std::optional<Millis> Orphan::stop_step(MonoTime now, Millis grace) {
-  if (kill_ == Kill::done) return std::nullopt;
-  if (kill_ == Kill::idle) {
-    kill_ = Kill::grace;
-    kill_began_ = now;
-    if (scan()) {
-      signal_all(SIGTERM);
-      signal_all(SIGCONT);
-      return kPause;
-    }
-  }
-  if (!scan()) {
-    if (++empty_scans_ < 2) return Millis(1);
-    kill_ = Kill::done;
-    survivors_.clear();
-    return std::nullopt;
-  }
-  empty_scans_ = 0;
-  if (kill_ == Kill::grace && since(now, kill_began_) < grace) {
-    return std::min(kPause * 2, grace - since(now, kill_began_) + Millis(1));
-  }
-  if (kill_ == Kill::grace) kill_began_ = now;
-  kill_ = Kill::killing;
-  signal_all(SIGSTOP);
-  scan();
-  signal_all(SIGKILL);
-  if (since(now, kill_began_) < Millis(100)) return kPause;
-  remember_survivors();
-  return since(now, kill_began_) < Millis(10000) ? kPause * 5 : kLatePause;
+  ended_by_stop_ = sweep_->begun();
 }
 
 // Reads what still comes, by the supervisor's own rule. nullopt when output is complete.
@@ -184,9 +124,9 @@ std::optional<Millis> Orphan::drain_step(MonoTime now) {
   const bool empty = drain_fifo();
   if (drained_) return std::nullopt;
   bool held = false;
-  if (scan()) {
-    for (std::size_t i = 0; i < members_->count && !held; ++i) {
-      held = shim::holds_file(members_->list[i].pid, fifo_id_);
+  if (sweep_->scan()) {
+    for (std::size_t i = 0; i < sweep_->members().count && !held; ++i) {
+      held = shim::holds_file(sweep_->members().list[i].pid, fifo_id_);
     }
   }
   const Millis passed = since(now, ended_at_);
@@ -265,8 +205,8 @@ bool Orphan::write_final() {
   line.text("incomplete", "supervisor_lost");
   line.close('}');
   line.text("policy", policy_.keep_leftovers ? "keep" : "kill");
-  scan();
-  const std::size_t total = shim::append_notes(line, "leftovers", *members_, fifo_id_);
+  sweep_->scan();
+  const std::size_t total = shim::append_notes(line, "leftovers", sweep_->members(), fifo_id_);
   line.number("leftovers_total", total);
   leftovers_written_ = total == 0;
   return write_over(*look_.dir, shim::kFinalTmp, shim::kFinal, line.finish()) == 0;
@@ -277,8 +217,8 @@ bool Orphan::write_leftovers() {
   line.text("job", look_.job.str());
   line.text("supervisor", "lost");
   line.boolean("kept", policy_.keep_leftovers && !stop_wanted_);
-  scan();
-  const std::size_t total = shim::append_notes(line, "survived", *members_, fifo_id_);
+  sweep_->scan();
+  const std::size_t total = shim::append_notes(line, "survived", sweep_->members(), fifo_id_);
   line.number("survived_total", total);
   return shim::write_record({look_.dir->fd(), shim::kLeftoversTmp, shim::kLeftovers},
                             line.finish()) == 0;
@@ -296,9 +236,9 @@ Orphan::Progress Orphan::step(MonoTime now) {
   const bool empty = drain_fifo();
   if (!main_ended_) note_main_end(now);
   if (ended_at_ == MonoTime{} && main_ended_) ended_at_ = now;
-  if (stop_wanted_ && kill_ != Kill::done) {
-    progress.again_in = stop_step(now, policy_.grace);
-    progress.changed = std::exchange(survivors_changed_, false);
+  if (stop_wanted_ && !sweep_->done()) {
+    progress.again_in = sweep_->step(now, policy_.grace);
+    progress.changed = sweep_->take_changed();
     if (progress.again_in) return progress;
     if (!main_ended_) note_main_end(now);
   }
@@ -328,8 +268,9 @@ Orphan::Progress Orphan::step(MonoTime now) {
   if (!leftovers_written_ || stop_wanted_) {
     const bool keep = policy_.keep_leftovers && !stop_wanted_;
     if (!keep) {
-      progress.again_in = stop_step(now, stop_wanted_ ? policy_.grace : policy_.leftover_grace);
-      const bool late = kill_ == Kill::killing && since(now, kill_began_) >= kSettleWithin;
+      progress.again_in = sweep_->step(now, stop_wanted_ ? policy_.grace : policy_.leftover_grace);
+      const bool late =
+          sweep_->killing_since() && since(now, *sweep_->killing_since()) >= kSettleWithin;
       if (progress.again_in && (leftovers_written_ || !late)) return progress;
     }
     const bool written = write_leftovers();

@@ -12,7 +12,7 @@
 #include "base/unique_fd.h"
 #include "shim/output_file.h"
 #include "supervise/job_look.h"
-#include "supervise/process_scan.h"
+#include "supervise/sweep.h"
 
 namespace waybill::supervise {
 
@@ -25,8 +25,9 @@ struct OrphanPolicy {
   shim::OutputLimits limits;
 };
 
-// From the launch file; the defaults where it is missing or does not check.
-OrphanPolicy orphan_policy(const JobDir& dir);
+// From the launch file; the defaults where it is missing or does not check. nullopt when that
+// cannot be told now.
+std::optional<OrphanPolicy> orphan_policy(const JobDir& dir);
 
 class Orphan {
  public:
@@ -47,28 +48,21 @@ class Orphan {
   Progress step(MonoTime now);
 
   // While a stop is under way: what the last scan found.
-  const std::vector<core::ProcessNote>& survivors() const { return survivors_; }
+  const std::vector<core::ProcessNote>& survivors() const { return sweep_->survivors(); }
 
   // The main process had already ended when this began, so only its leftovers are of interest.
   bool only_leftovers() const { return final_written_; }
 
  private:
-  enum class Kill { idle, grace, killing, done };
-
   bool drain_fifo();
   void note_main_end(MonoTime now);
-  bool scan();
-  void signal_all(int signal);
-  std::optional<Millis> stop_step(MonoTime now, Millis grace);
   std::optional<Millis> drain_step(MonoTime now);
   bool write_exit();
   bool write_final();
   bool write_leftovers();
-  void remember_survivors();
 
   JobLook look_;
   OrphanPolicy policy_;
-  ScanTarget target_;
   shim::OutputFile out_;
   shim::FileId fifo_id_;
   UniqueFd pidfd_;
@@ -84,12 +78,7 @@ class Orphan {
   bool final_written_ = false;
   bool leftovers_written_ = false;
   bool drained_ = false;
-  Kill kill_ = Kill::idle;
-  MonoTime kill_began_{};
-  int empty_scans_ = 0;
-  std::unique_ptr<shim::Members> members_;
-  std::vector<core::ProcessNote> survivors_;
-  bool survivors_changed_ = false;
+  std::unique_ptr<Sweep> sweep_;  // large
 };
 
 }  // namespace waybill::supervise

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "shim/proc.h"
 #include "supervise/channel_fixture.h"
 
 namespace waybill::supervise {
@@ -202,6 +203,57 @@ TEST_F(StopTest, I2_what_ended_while_nobody_looked_is_read_later) {
   const core::JobFacts facts = wait_finished(job);
   EXPECT_EQ(facts.exit->code, 9);
   EXPECT_EQ(facts.tail, "out\n");
+}
+
+TEST_F(StopTest, I7_a_job_that_removed_its_directory_is_stopped_before_it_is_lost) {
+  const std::string sleep = "sleep " + unique_seconds();
+  LaunchOrder launch = nasty("", Millis(300));
+  launch.command =
+      "rm -rf \"$DATA/jobs/" + launch.job.str() + "\"; setsid " + sleep + " & " + sleep + "; true";
+  const JobId job = run(std::move(launch));
+  ASSERT_TRUE(
+      eventually([&] { return processes_with(sleep).size() >= 3 && !has_file(job, "lock"); }));
+  look(job);
+  stop(job);
+  const auto ended = [](const Facts& f) { return f.supervision == core::Supervision::lost; };
+  const core::JobFacts facts = wait_for(job, ended);
+  EXPECT_TRUE(processes_with(sleep).empty());
+  EXPECT_EQ(facts.proof, Proof::unproven);
+  EXPECT_FALSE(facts.exit->success());
+}
+
+TEST_F(StopTest, I7_without_directory_and_supervisor_a_stop_sweeps) {
+  const std::string sleep = "sleep " + unique_seconds();
+  LaunchOrder launch = nasty("", Millis(300));
+  launch.command = "rm -rf \"$DATA/jobs/" + launch.job.str() + "\"; kill -9 $PPID; setsid " +
+                   sleep + " & " + sleep + "; true";
+  const JobId job = run(std::move(launch));
+  const auto ended = [](const Facts& f) { return f.supervision == core::Supervision::lost; };
+  wait_for(job, ended);
+  ASSERT_TRUE(eventually([&] { return processes_with(sleep).size() >= 3; }));
+  const std::size_t before = reports(job).size();
+  stop(job);
+  ASSERT_TRUE(
+      eventually([&] { return reports(job).size() > before && ended(reports(job).back()); }));
+  EXPECT_TRUE(processes_with(sleep).empty());
+}
+
+TEST_F(StopTest, I7_a_stopped_supervisor_does_not_block_a_stop) {
+  const JobId job = run(nasty(
+      "echo up; kill -USR1 $PPID; kill -STOP $PPID; sleep " + unique_seconds(), Millis(5000)));
+  wait_running(job);
+  ASSERT_TRUE(eventually([&] { return !processes_with(job_path(job)).empty(); }));
+  ASSERT_TRUE(eventually([&] {
+    for (int pid : processes_with("waybill-shim " + job_path(job))) {
+      shim::ProcStat stat;
+      if (shim::read_proc_stat(pid, stat) && stat.state == 'T') return true;
+    }
+    return false;
+  }));
+  stop(job);
+  const core::JobFacts facts = wait_finished(job);
+  EXPECT_EQ(facts.proof, Proof::subreaper);
+  EXPECT_EQ(facts.ended_by, EndedBy::stop);
 }
 
 }  // namespace

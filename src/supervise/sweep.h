@@ -1,0 +1,51 @@
+#pragma once
+// Stops what a scan finds of a job whose supervisor is gone: TERM and CONT, grace, then STOP and
+// KILL until two scans in a row find nobody. Not a proof. Never blocks; one thread at a time.
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "supervise/process_scan.h"
+
+namespace waybill::supervise {
+
+class Sweep {
+ public:
+  explicit Sweep(ScanTarget target) : target_(std::move(target)) {}
+
+  // The time until the next step, or nullopt when done.
+  std::optional<Millis> step(MonoTime now, Millis grace);
+
+  // Looks anew, signals nobody. True when somebody was found.
+  bool scan();
+  const shim::Members& members() const { return members_; }
+
+  bool begun() const { return kill_ != Kill::idle; }
+  bool done() const { return kill_ == Kill::done; }
+  // Kills since then, and somebody is still there.
+  std::optional<MonoTime> killing_since() const {
+    return kill_ == Kill::killing ? std::optional(kill_began_) : std::nullopt;
+  }
+
+  const std::vector<core::ProcessNote>& survivors() const { return survivors_; }
+  // True once after the survivors have become others.
+  bool take_changed() { return std::exchange(survivors_changed_, false); }
+
+ private:
+  enum class Kill { idle, grace, killing, done };
+
+  void signal_all(int signal);
+  void remember_survivors();
+
+  ScanTarget target_;
+  Kill kill_ = Kill::idle;
+  MonoTime kill_began_{};
+  int empty_scans_ = 0;
+  shim::Members members_{};
+  std::vector<core::ProcessNote> survivors_;
+  bool survivors_changed_ = false;
+};
+
+}  // namespace waybill::supervise
