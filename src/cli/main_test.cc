@@ -268,6 +268,32 @@ int run_apart(std::vector<std::string> arguments, void (*prepare)()) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+void close_standard() {
+  ::close(STDIN_FILENO);
+  ::close(STDOUT_FILENO);
+  ::close(STDERR_FILENO);
+}
+
+TEST_F(MainTest, NothingIsWrittenIntoTheSocketWhenStdoutIsClosed) {
+  serve([](const std::string& method, const json::object&) {
+    if (method == "job.show") {
+      return Scripted{R"({"job":)" + job_with("succeeded", "ok", exited(0)) +
+                      R"(,"reported":"d1"})"};
+    }
+    return Scripted{R"({"data":"{\"method\":\"x\",\"params\":{},\"id\":1}\n","encoding":"utf-8",)"
+                    R"("offset":0,"next_offset":9,"end":9,"complete":true,"gaps":[]})"};
+  });
+  const auto run_closed = [this](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--data", dir.path(), "--no-autostart"});
+    return run_apart(std::move(arguments), close_standard);
+  };
+  const int unavailable = traits(ErrorCode::unavailable).exit_code;
+  EXPECT_EQ(run_closed({"logs", "--raw", "j1"}), unavailable);
+  EXPECT_THAT(server->methods(), ElementsAre("hello", "job.logs"));
+  EXPECT_EQ(run_closed({"show", "j1"}), unavailable);
+  EXPECT_THAT(server->methods(), ElementsAre("hello", "job.logs", "hello", "job.show"));
+}
+
 TEST_F(MainTest, AFullStandardOutputIsSaidToBe) {
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   serve(
