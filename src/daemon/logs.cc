@@ -52,7 +52,9 @@ Result<Read> read_stretches(supervise::OutputReader& reader, std::uint64_t offse
     }
     read.next_offset = piece.next_offset;
   }
-  read.end = std::max(read.end, read.next_offset);
+  // The end may have been seen before the last bytes were; an offset that nothing was read at may
+  // lie beyond it.
+  if (read.next_offset > offset) read.end = std::max(read.end, read.next_offset);
   return read;
 }
 

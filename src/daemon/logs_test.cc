@@ -91,6 +91,24 @@ TEST_F(LogsTest, a_running_job_has_nothing_new_at_its_end) {
   EXPECT_TRUE(page().reply.complete);
 }
 
+TEST_F(LogsTest, beyond_the_end_the_end_is_the_real_one) {
+  write("abc\n");
+  request_.offset = 100;
+  for (const bool raw : {false, true}) {
+    request_.raw = raw;
+    for (const bool terminal : {false, true}) {
+      target_.terminal = terminal;
+      const LogsPage beyond = page();
+      EXPECT_EQ(beyond.reply.data, "");
+      EXPECT_EQ(beyond.reply.offset, 100U);
+      EXPECT_EQ(beyond.reply.next_offset, 100U);
+      EXPECT_EQ(beyond.reply.end, 4U);
+      EXPECT_EQ(beyond.reply.complete, terminal);
+      EXPECT_EQ(beyond.nothing_new, !terminal);
+    }
+  }
+}
+
 TEST_F(LogsTest, before_the_start_there_is_nothing_yet) {
   EXPECT_TRUE(page().nothing_new);
   target_.terminal = true;  // cancelled in the queue
