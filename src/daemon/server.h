@@ -48,6 +48,9 @@ struct ServerHooks {
   std::function<void(const std::string&)> warn;
 };
 
+// Of `files_max` descriptors at most a quarter are for connections: jobs need the others.
+std::size_t connections_max_of(std::uint64_t files_max, std::size_t most);
+
 // What a caller reads that is turned away before it could ask anything.
 std::string refusal_line(const Error& error);
 

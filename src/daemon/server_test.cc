@@ -201,6 +201,13 @@ TEST_F(ServerTest, I14_connections_are_bounded_and_a_place_is_given_back) {
   EXPECT_EQ(fourth.line(), "b");
 }
 
+TEST(Server, connections_leave_descriptors_for_jobs) {
+  EXPECT_EQ(connections_max_of(64, 1000), 16U);
+  EXPECT_EQ(connections_max_of(1, 1000), 1U);
+  EXPECT_EQ(connections_max_of(1024 * 1024, 1000), 1000U);
+  EXPECT_EQ(connections_max_of(~std::uint64_t{0}, 1000), 1000U);
+}
+
 TEST_F(ServerTest, an_exception_is_reported_and_the_loop_goes_on) {
   serve();
   Client bad(socket());
