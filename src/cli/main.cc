@@ -1,6 +1,8 @@
 #include "cli/main.h"
 
+#include <fcntl.h>
 #include <sodium.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -81,9 +83,22 @@ Result<int> perform(const std::vector<std::string>& arguments) {
   return perform(context);
 }
 
+// Makes descriptors 0, 1 and 2 exist, before anything else is opened: whatever got one of these
+// numbers would take what is printed, and a socket would take it as requests. A stdout that was
+// closed is one that cannot be written to, so that nothing counts as read that nobody saw.
+bool settle_standard_descriptors() {
+  constexpr int kModes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    if (::open("/dev/null", kModes[fd]) != fd) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (!settle_standard_descriptors()) return traits(ErrorCode::unavailable).exit_code;
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const bool json = std::find(arguments.begin(), dashes, "--json") != dashes;

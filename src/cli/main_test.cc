@@ -1,8 +1,12 @@
 #include "cli/main.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 
@@ -246,6 +250,67 @@ TEST_F(MainTest, WhatWasReadIsConfirmedAfterwards) {
   EXPECT_EQ(run({"wait", "j1", "--json"}), 0);
   EXPECT_THAT(server->methods(), ElementsAre("hello", "job.wait", "delivery.flushed"));
   EXPECT_THAT(out, Not(HasSubstr("reported")));
+}
+
+// Runs in a child of its own, with the standard descriptors that `prepare` leaves there.
+int run_apart(std::vector<std::string> arguments, void (*prepare)()) {
+  arguments.insert(arguments.begin(), "waybill");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  ::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    prepare();
+    ::_exit(main(static_cast<int>(argv.size()), argv.data()));
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void close_standard() {
+  ::close(STDIN_FILENO);
+  ::close(STDOUT_FILENO);
+  ::close(STDERR_FILENO);
+}
+
+TEST_F(MainTest, NothingIsWrittenIntoTheSocketWhenStdoutIsClosed) {
+  serve([](const std::string& method, const json::object&) {
+    if (method == "job.show") {
+      return Scripted{R"({"job":)" + job_with("succeeded", "ok", exited(0)) +
+                      R"(,"reported":"d1"})"};
+    }
+    return Scripted{R"({"data":"{\"method\":\"x\",\"params\":{},\"id\":1}\n","encoding":"utf-8",)"
+                    R"("offset":0,"next_offset":9,"end":9,"complete":true,"gaps":[]})"};
+  });
+  const auto run_closed = [this](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--data", dir.path(), "--no-autostart"});
+    return run_apart(std::move(arguments), close_standard);
+  };
+  const int unavailable = traits(ErrorCode::unavailable).exit_code;
+  EXPECT_EQ(run_closed({"logs", "--raw", "j1"}), unavailable);
+  EXPECT_THAT(server->methods(), ElementsAre("hello", "job.logs"));
+  EXPECT_EQ(run_closed({"show", "j1"}), unavailable);
+  EXPECT_THAT(server->methods(), ElementsAre("hello", "job.logs", "hello", "job.show"));
+}
+
+TEST_F(MainTest, AFullStandardOutputIsSaidToBe) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  serve(
+      R"({"hand_over":{"delivery":"d1","repeat":false,"mode":"followup","events":[],"text":"hi"}})");
+  std::string log = dir.path() + "/err";
+  static const char* err_path = nullptr;
+  err_path = log.c_str();
+  EXPECT_EQ(run_apart({"--data", dir.path(), "--no-autostart", "inbox"},
+                      [] {
+                        ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
+                        ::dup2(::open(err_path, O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+                      }),
+            traits(ErrorCode::unavailable).exit_code);
+  std::ifstream file(log);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}),
+              AllOf(HasSubstr("standard output"), HasSubstr("[unavailable]")));
+  EXPECT_THAT(server->methods(), ElementsAre("hello", "inbox.take"));
 }
 
 TEST_F(MainTest, InboxPrintsOneLineAndConfirms) {

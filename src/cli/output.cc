@@ -136,9 +136,9 @@ Result<void> flush_stdout() {
     write_errno = errno;
   }
   if (!write_failed) return {};
-  return fail(ErrorCode::store_full,
-              "The answer could not be written to stdout: " + std::string(strerror(write_errno)) +
-                  ". What was to be delivered stays pending.");
+  return fail(ErrorCode::unavailable, "The answer could not be written to standard output: " +
+                                          std::string(strerror(write_errno)) +
+                                          ". What was to be delivered stays pending.");
 }
 
 void note(std::string_view text) { std::fprintf(stderr, "waybill: %s\n", safe_line(text).c_str()); }

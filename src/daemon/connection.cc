@@ -68,10 +68,15 @@ void Connection::restart_timer() {
 void Connection::send(std::string bytes) {
   if (closed_ || bytes.empty()) return;
   queued_bytes_ += bytes.size();
+  server_.queued_total_ += bytes.size();
   queue_.push_back(std::move(bytes));
   if (!writing_) flush();
-  if (!closed_ && queued_bytes_ > server_.limits_.queued_max) {
+  if (closed_) return;
+  if (queued_bytes_ > server_.limits_.queued_max) {
     server_.hooks_.warn("a client that does not read its answers was dropped");
+    close();
+  } else if (queued_bytes_ > 0 && server_.queued_total_ > server_.limits_.queued_total_max) {
+    server_.hooks_.warn("the clients do not read their answers; one was dropped");
     close();
   }
 }
@@ -92,6 +97,7 @@ void Connection::flush() {
     }
     sent_of_front_ += static_cast<std::size_t>(sent);
     queued_bytes_ -= static_cast<std::size_t>(sent);
+    server_.queued_total_ -= static_cast<std::size_t>(sent);
     if (sent_of_front_ == front.size()) {
       queue_.pop_front();
       sent_of_front_ = 0;
@@ -101,6 +107,13 @@ void Connection::flush() {
   if (closing_) return close();
   read_more();
   if (server_.finished_) server_.finish_if_flushed();
+}
+
+// What can no longer be sent takes no room.
+void Connection::drop_queue() {
+  server_.queued_total_ -= std::exchange(queued_bytes_, 0);
+  queue_.clear();
+  sent_of_front_ = 0;
 }
 
 void Connection::close_when_sent() {
@@ -113,6 +126,7 @@ void Connection::close() {
   if (closed_) return;
   closed_ = true;
   request_timer_.reset();
+  drop_queue();
   // The protocol may be the caller: it goes when the loop comes round, and so does the descriptor.
   server_.loop_.post([self = shared_from_this()] {
     if (!self->fd_.valid()) return;  // abandoned meanwhile, and the server with it
@@ -124,6 +138,7 @@ void Connection::close() {
 void Connection::abandon() {
   closed_ = true;
   request_timer_.reset();
+  drop_queue();
   protocol_.reset();
   watch_.reset();
   fd_.reset();

@@ -31,6 +31,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void note_progress(std::string_view bytes);
   void restart_timer();
   void flush();
+  void drop_queue();
 
   Server& server_;
   const ConnectionNumber number_;

@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -188,6 +189,11 @@ Result<void> Daemon::Impl::start_reader() {
 }
 
 Result<void> Daemon::Impl::listen() {
+  ServerLimits limits;
+  struct rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    limits.connections_max = connections_max_of(files.rlim_cur, limits.connections_max);
+  }
   service = std::make_unique<DaemonService>(DaemonService::Parts{
       loop, *engine, *reader, *queries, *logs, settings,
       [this] { return examine(*reader_database, {dir.path, store_path(dir.path), shim_path}); },
@@ -195,7 +201,7 @@ Result<void> Daemon::Impl::listen() {
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));
   server = std::make_unique<Server>(
-      loop, listener->fd(), ServerLimits{},
+      loop, listener->fd(), limits,
       ServerHooks{[this] { return service->new_connection(); },
                   [this](ConnectionNumber number, Send send) -> std::unique_ptr<Protocol> {
                     return std::make_unique<RpcProtocol>(number, *service, std::move(send));

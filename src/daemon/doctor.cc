@@ -4,8 +4,10 @@
 #include <pwd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +24,10 @@ using edge::Finding;
 using Level = edge::Finding::Level;
 
 constexpr rlim_t kFilesWanted = 4096;
+constexpr std::uint64_t kMebibyte = std::uint64_t{1024} * 1024;
+constexpr std::uint64_t kSpaceNeeded = 16 * kMebibyte;
+constexpr std::uint64_t kSpaceWanted = 512 * kMebibyte;
+constexpr std::uint64_t kSpaceWantedOneOf = 50;  // 2 %
 
 bool exists(const std::string& path) {
   struct stat info{};
@@ -88,6 +94,17 @@ Finding data_dir_finding(const DoctorPlace& place) {
                 " is open to other users; close it with: chmod 700 " + place.data_dir};
   }
   return {"data", Level::ok, place.data_dir + ", private to " + describe_user(info.st_uid)};
+}
+
+Finding space_finding(const DoctorPlace& place) {
+  struct statvfs info{};
+  if (::statvfs(place.data_dir.c_str(), &info) != 0) {
+    return {"space", Level::warning,
+            "the free space of " + place.data_dir +
+                " is not known: " + std::generic_category().message(errno)};
+  }
+  const std::uint64_t unit = info.f_frsize;
+  return judge_space(place.data_dir, info.f_bavail * unit, info.f_blocks * unit);
 }
 
 Finding survival_finding() {
@@ -173,10 +190,25 @@ Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers) {
   return {"survival", Level::ok, "runs outside any login session (" + cgroup + ")"};
 }
 
+Finding judge_space(const std::string& data_dir, std::uint64_t free_bytes,
+                    std::uint64_t all_bytes) {
+  const std::string text = std::to_string(free_bytes / kMebibyte) + " MiB of " +
+                           std::to_string(all_bytes / kMebibyte) + " MiB are free where " +
+                           data_dir + " is";
+  if (free_bytes < kSpaceNeeded) {
+    return {"space", Level::problem, text + "; jobs will be refused until there is room"};
+  }
+  if (free_bytes < std::min(kSpaceWanted, all_bytes / kSpaceWantedOneOf)) {
+    return {"space", Level::warning, text + "; make room before jobs lose output"};
+  }
+  return {"space", Level::ok, text};
+}
+
 std::vector<Finding> examine(store::Database& reader, const DoctorPlace& place) {
   return {store_finding(reader, place),
           shim_finding(place),
           data_dir_finding(place),
+          space_finding(place),
           survival_finding(),
           limits_finding(),
           cgroup_finding(),

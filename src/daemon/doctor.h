@@ -2,6 +2,7 @@
 // What `doctor` finds about the daemon and the machine it runs on. Reads only; called on the
 // reader's thread.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,9 @@ std::vector<edge::Finding> examine(store::Database& reader, const DoctorPlace& p
 // Whether the daemon and its jobs outlive the caller's login, from what the system says: the
 // daemon's own cgroup path, whether systemd runs the machine, whether the user lingers.
 edge::Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers);
+
+// Whether the data directory's file system has room for the store and the jobs' output.
+edge::Finding judge_space(const std::string& data_dir, std::uint64_t free_bytes,
+                          std::uint64_t all_bytes);
 
 }  // namespace waybill::daemon

@@ -15,6 +15,8 @@ namespace waybill::daemon {
 namespace {
 
 constexpr std::uint64_t kPageBytesMax = 1024 * 1024;
+constexpr std::uint64_t kRenderedBytesMin = 4;  // a whole character
+constexpr std::size_t kUnfinishedLineMax = std::size_t{32} * 1024;
 constexpr std::uint64_t kTailLookBackMax = 4 * 1024 * 1024;
 
 // Bytes between two gaps.
@@ -29,6 +31,7 @@ struct Read {
   std::uint64_t offset = 0;
   std::uint64_t next_offset = 0;
   std::uint64_t end = 0;
+  bool full = false;  // as many bytes as were asked for
 };
 
 Result<Read> read_stretches(supervise::OutputReader& reader, std::uint64_t offset,
@@ -52,7 +55,10 @@ Result<Read> read_stretches(supervise::OutputReader& reader, std::uint64_t offse
     }
     read.next_offset = piece.next_offset;
   }
-  read.end = std::max(read.end, read.next_offset);
+  // The end may have been seen before the last bytes were; an offset that nothing was read at may
+  // lie beyond it.
+  if (read.next_offset > offset) read.end = std::max(read.end, read.next_offset);
+  read.full = left == 0;
   return read;
 }
 
@@ -68,15 +74,23 @@ std::size_t end_of_whole_characters(std::string_view bytes) {
   return bytes.size();
 }
 
-// Ends a page that is not the last one after its last newline, else with a whole character.
+// How much of a line may be given out that has no newline yet: what comes next may rewind a line
+// that holds a carriage return, and finish its last character. A line that is very long, or fills
+// the page, is given out all the same.
+std::size_t cut_of_unfinished_line(std::string_view line, bool full) {
+  const bool waits = !full && line.size() <= kUnfinishedLineMax;
+  if (waits && line.find('\r') != std::string_view::npos) return 0;
+  return end_of_whole_characters(line);
+}
+
+// Ends a page that is not the last one after its last newline, else where nothing is torn.
 void cut_for_text(Read& read) {
   if (read.stretches.empty()) return;
   Stretch& last = read.stretches.back();
   if (last.offset + last.bytes.size() != read.next_offset) return;  // ends with a gap
   const std::size_t newline = last.bytes.rfind('\n');
-  std::size_t cut =
-      newline != std::string::npos ? newline + 1 : end_of_whole_characters(last.bytes);
-  if (cut == 0) cut = last.bytes.size();
+  const std::size_t cut =
+      newline != std::string::npos ? newline + 1 : cut_of_unfinished_line(last.bytes, read.full);
   last.bytes.resize(cut);
   read.next_offset = last.offset + cut;
 }
@@ -127,7 +141,8 @@ Result<LogsPage> read_output(const engine::OutputTarget& target, const std::stri
   if (!request.offset && request.tail_lines) {
     offset = reader.find_tail_offset(*request.tail_lines, kTailLookBackMax);
   }
-  auto read = read_stretches(reader, offset, std::min(request.bytes, kPageBytesMax));
+  const std::uint64_t bytes_min = request.raw ? 0 : kRenderedBytesMin;
+  auto read = read_stretches(reader, offset, std::clamp(request.bytes, bytes_min, kPageBytesMax));
   if (!read) {
     const bool nothing_written = !target.terminal || target.output.bytes == 0;
     if (read.error().code == ErrorCode::unavailable && nothing_written) {

@@ -3,8 +3,10 @@
 //
 // Raw offsets are exact: pages joined equal the output, gaps apart. A rendered page is rendered on
 // its own; so that no character and no carriage-return frame is torn between two pages, a page that
-// is not the last one ends after its last newline when it has one, and otherwise at a character
-// boundary. Where bytes were not kept a rendered page says so in a line of its own.
+// is not the last one of a finished job ends after its last newline. Without a newline it ends with
+// a whole character, and gives out nothing of a line that holds a carriage return, until the line
+// is longer than 32 KiB or fills the page. At least 4 bytes are asked for. Where bytes were not
+// kept a rendered page says so in a line of its own.
 
 #include <string>
 

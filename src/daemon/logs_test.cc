@@ -74,9 +74,10 @@ TEST_F(LogsTest, a_long_line_is_cut_between_characters) {
   target_.terminal = true;
   request_.bytes = 10;
   EXPECT_EQ(all(), bytes);
-  request_.bytes = 1;  // less than a character: goes on all the same
+  request_.bytes = 1;  // less than a character: counts as 4
   request_.offset = 0;
-  EXPECT_EQ(page().reply.next_offset, 1U);
+  EXPECT_EQ(page().reply.next_offset, 3U);
+  EXPECT_EQ(all(), bytes);
 }
 
 TEST_F(LogsTest, a_running_job_has_nothing_new_at_its_end) {
@@ -89,6 +90,76 @@ TEST_F(LogsTest, a_running_job_has_nothing_new_at_its_end) {
   target_.terminal = true;
   EXPECT_FALSE(page().nothing_new);
   EXPECT_TRUE(page().reply.complete);
+}
+
+TEST_F(LogsTest, a_character_that_is_not_finished_is_held_back) {
+  write("\xE2\x82");
+  EXPECT_TRUE(page().nothing_new);
+  EXPECT_EQ(page().reply.data, "");
+  EXPECT_EQ(page().reply.next_offset, 0U);
+  EXPECT_EQ(page().reply.end, 2U);
+  write("ab\xE2\x82");
+  EXPECT_EQ(page().reply.data, "ab");
+  EXPECT_EQ(page().reply.next_offset, 2U);
+  write("\xE2\x82\xAC ok\n");
+  EXPECT_EQ(page().reply.data, "\xE2\x82\xAC ok\n");
+  write("\xE2\x82");
+  target_.terminal = true;
+  EXPECT_EQ(page().reply.data, "\xEF\xBF\xBD");
+  EXPECT_TRUE(page().reply.complete);
+}
+
+TEST_F(LogsTest, a_line_that_may_be_rewound_is_held_back) {
+  write("start\n\rp 1\rp 2");
+  EXPECT_EQ(page().reply.data, "start\n");
+  request_.offset = 6;
+  EXPECT_TRUE(page().nothing_new);
+  EXPECT_EQ(page().reply.next_offset, 6U);
+  request_.raw = true;
+  EXPECT_EQ(page().reply.data, "\rp 1\rp 2");
+  request_.raw = false;
+  write("start\n\rp 1\rp 2\rp 3\rp 4\n");
+  EXPECT_EQ(page().reply.data, "p 4\n");
+  write("start\n\rp 1\rp 2");
+  target_.terminal = true;
+  EXPECT_EQ(page().reply.data, "p 2");
+}
+
+TEST_F(LogsTest, a_rewound_line_that_is_too_long_or_fills_the_page_is_given_out) {
+  std::string line = "\r" + std::string(32 * 1024 - 1, 'x');
+  write(line);
+  EXPECT_TRUE(page().nothing_new);
+  line += "y\xE2\x82";
+  write(line);
+  EXPECT_EQ(page().reply.next_offset, line.size() - 2);
+  write("\rabcdefgh");
+  request_.bytes = 5;
+  EXPECT_EQ(page().reply.data, "abcd");
+  EXPECT_EQ(page().reply.next_offset, 5U);
+}
+
+TEST_F(LogsTest, a_page_without_a_newline_shows_a_prompt) {
+  write("Go on? ");
+  EXPECT_EQ(page().reply.data, "Go on? ");
+  EXPECT_FALSE(page().nothing_new);
+}
+
+TEST_F(LogsTest, beyond_the_end_the_end_is_the_real_one) {
+  write("abc\n");
+  request_.offset = 100;
+  for (const bool raw : {false, true}) {
+    request_.raw = raw;
+    for (const bool terminal : {false, true}) {
+      target_.terminal = terminal;
+      const LogsPage beyond = page();
+      EXPECT_EQ(beyond.reply.data, "");
+      EXPECT_EQ(beyond.reply.offset, 100U);
+      EXPECT_EQ(beyond.reply.next_offset, 100U);
+      EXPECT_EQ(beyond.reply.end, 4U);
+      EXPECT_EQ(beyond.reply.complete, terminal);
+      EXPECT_EQ(beyond.nothing_new, !terminal);
+    }
+  }
 }
 
 TEST_F(LogsTest, before_the_start_there_is_nothing_yet) {

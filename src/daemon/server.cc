@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -24,6 +25,11 @@ void turn_away(int fd, const Error& error) {
 }
 
 }  // namespace
+
+std::size_t connections_max_of(std::uint64_t files_max, std::size_t most) {
+  constexpr std::uint64_t kOneOf = 4;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(files_max / kOneOf, 1, most));
+}
 
 std::string refusal_line(const Error& error) {
   return R"({"jsonrpc":"2.0","id":null,"error":{"code":)" +

@@ -3,7 +3,8 @@
 // on the loop's thread. A connection is bounded in every direction:
 //   - callers of another user are refused and closed (root may talk to anybody's daemon);
 //   - answers that a client does not read: above `queued_pause` its requests are no longer read,
-//     above `queued_max` it is dropped;
+//     above `queued_max` it is dropped, and so is the one whose answer would bring all that is
+//     queued above `queued_total_max`;
 //   - a client that has said nothing, or has left a request unfinished, for `request_within` is
 //     dropped. One that has asked and waits may wait as long as it likes;
 //   - above `connections_max` a new one is told so and closed.
@@ -37,7 +38,8 @@ using Send = std::function<void(std::string bytes)>;  // does nothing once the c
 struct ServerLimits {
   std::size_t connections_max = 1000;
   std::size_t queued_pause = 1024 * 1024;
-  std::size_t queued_max = 64 * 1024 * 1024;
+  std::size_t queued_max = 16 * 1024 * 1024;
+  std::size_t queued_total_max = 256 * 1024 * 1024;
   Millis request_within{30000};
 };
 
@@ -47,6 +49,9 @@ struct ServerHooks {
   std::function<void(ConnectionNumber)> closed;
   std::function<void(const std::string&)> warn;
 };
+
+// Of `files_max` descriptors at most a quarter are for connections: jobs need the others.
+std::size_t connections_max_of(std::uint64_t files_max, std::size_t most);
 
 // What a caller reads that is turned away before it could ask anything.
 std::string refusal_line(const Error& error);
@@ -83,6 +88,7 @@ class Server {
   std::unique_ptr<Timer> pause_;
   std::unique_ptr<Timer> finish_timer_;
   std::function<void()> finished_;
+  std::size_t queued_total_ = 0;  // of all connections, in bytes
   std::unordered_map<ConnectionNumber, std::shared_ptr<Connection>> connections_;
 };
 

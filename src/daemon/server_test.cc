@@ -173,6 +173,27 @@ TEST_F(ServerTest, I14_a_client_that_does_not_read_is_dropped) {
   EXPECT_EQ(other.line(), "alive");
 }
 
+TEST_F(ServerTest, I14_what_all_clients_leave_unread_is_bounded) {
+  ServerLimits limits;
+  limits.queued_pause = limits.queued_max;
+  limits.queued_total_max = 10 * 1024 * 1024;
+  serve(limits);
+  constexpr std::size_t kAnswers = std::size_t{7} * 1024 * 1024;
+  const auto ask = [](Client& client) { client.send("big\nbig\nbig\nbig\nbig\nbig\nbig\n"); };
+  Client first(socket());
+  ask(first);
+  first.send("end\n");
+  EXPECT_EQ(first.skip(1), 1U);  // its answers are queued
+  Client second(socket());
+  ask(second);
+  EXPECT_LT(second.skip(kAnswers), kAnswers);
+  EXPECT_EQ(first.skip(kAnswers - 1), kAnswers - 1);
+  EXPECT_EQ(first.line(), "end");
+  Client third(socket());  // the room was given back
+  ask(third);
+  EXPECT_EQ(third.skip(kAnswers), kAnswers);
+}
+
 TEST_F(ServerTest, a_client_that_reads_slowly_gets_everything) {
   ServerLimits limits;
   limits.queued_pause = 1;
@@ -199,6 +220,13 @@ TEST_F(ServerTest, I14_connections_are_bounded_and_a_place_is_given_back) {
   Client fourth(socket());
   fourth.send("b\n");
   EXPECT_EQ(fourth.line(), "b");
+}
+
+TEST(Server, connections_leave_descriptors_for_jobs) {
+  EXPECT_EQ(connections_max_of(64, 1000), 16U);
+  EXPECT_EQ(connections_max_of(1, 1000), 1U);
+  EXPECT_EQ(connections_max_of(1024 * 1024, 1000), 1000U);
+  EXPECT_EQ(connections_max_of(~std::uint64_t{0}, 1000), 1000U);
 }
 
 TEST_F(ServerTest, an_exception_is_reported_and_the_loop_goes_on) {
