@@ -50,19 +50,21 @@ TEST_F(JobLookTest, I3_a_record_that_is_renamed_into_place_during_the_look_is_ne
   const std::string text(line.finish());
   const std::string tmp = job_path() + "/" + shim::kStopTmp;
   const std::string name = job_path() + "/" + shim::kStop;
+  std::ofstream(tmp, std::ios::binary) << text;
   std::atomic<bool> done{false};
   std::thread supervisor([&] {
     while (!done) {
-      std::ofstream(tmp, std::ios::binary) << text;
       rename(tmp.c_str(), name.c_str());
-      unlink(name.c_str());
+      rename(name.c_str(), tmp.c_str());
     }
   });
-  for (int i = 0; i < 5000; ++i) {
+  int seen[2] = {};  // absent, good: both states often, so that the moment between was met
+  for (int i = 0; i < 200'000 && (i < 5000 || seen[0] < 500 || seen[1] < 500); ++i) {
     const JobLook look = look_at(order_);
     EXPECT_EQ(look.error, 0);
     EXPECT_NE(look.survivors.state, RecordState::torn);
     if (HasFailure()) break;
+    ++seen[look.survivors.good() ? 1 : 0];
   }
   done = true;
   supervisor.join();
