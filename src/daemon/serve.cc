@@ -80,6 +80,11 @@ int serve_main(const ServeOptions& options) {
   announce(options, "{\"ready\":true,\"socket\":" + daemon::json_string(daemon.socket_path()) +
                         ",\"http\":null}\n");
   daemon.run();
+  // It ends already: a signal that comes now must not make that look like a violent end.
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ending, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   return 0;
 }
 

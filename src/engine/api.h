@@ -146,7 +146,7 @@ struct RunRequest {
   std::vector<std::string> argv;  // argv form
   std::optional<Millis> deadline;
   std::optional<Millis> grace;
-  unsigned umask = 022;           // the caller's
+  unsigned umask = 022;  // the caller's
   std::optional<std::uint64_t> cap_bytes;
   core::OwnerKind owner = core::OwnerKind::session;
   std::optional<IdempotencyKey> key;

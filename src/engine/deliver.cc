@@ -47,6 +47,18 @@ bool failed_event(const store::InboxRow& row) {
   return row.type == core::EventType::job_failed || row.type == core::EventType::job_stop_stuck;
 }
 
+// Commit order, but inside one hand-over what failed comes first.
+std::vector<store::InboxRow> failed_first(std::vector<store::InboxRow> rows) {
+  std::vector<store::InboxRow> ordered;
+  ordered.reserve(rows.size());
+  for (const bool failed : {true, false}) {
+    for (store::InboxRow& row : rows) {
+      if (failed_event(row) == failed) ordered.push_back(std::move(row));
+    }
+  }
+  return ordered;
+}
+
 core::Mode mode_of(const std::vector<store::InboxRow>& rows) {
   core::Mode mode = core::Mode::inject;
   for (const store::InboxRow& row : rows) {
@@ -98,9 +110,7 @@ Result<std::optional<HandOver>> offer(Work& work, const OfferTarget& target,
   HandOver hand_over;
   hand_over.delivery = DeliveryId(store::random_id("d", work.parts().clock));
   hand_over.mode = mode_of(rows);
-  // Commit order, but inside one hand-over what failed comes first.
-  std::ranges::stable_sort(
-      rows, [](const auto& a, const auto& b) { return failed_event(a) && !failed_event(b); });
+  rows = failed_first(std::move(rows));
   store::HandOverRow record{hand_over.delivery, target.owner, target.fence, {}, work.now()};
   for (store::InboxRow& row : rows) {
     TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::offer));

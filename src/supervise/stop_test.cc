@@ -241,7 +241,7 @@ TEST_F(StopTest, I7_without_directory_and_supervisor_a_stop_sweeps) {
 TEST_F(StopTest, I7_a_stopped_supervisor_does_not_block_a_stop) {
   const JobId job = run(nasty(
       "echo up; kill -USR1 $PPID; kill -STOP $PPID; sleep " + unique_seconds(), Millis(5000)));
-  wait_running(job);
+  // Perhaps before it could ring the bell: its files tell.
   ASSERT_TRUE(eventually([&] { return !processes_with(job_path(job)).empty(); }));
   ASSERT_TRUE(eventually([&] {
     for (int pid : processes_with("waybill-shim " + job_path(job))) {
