@@ -418,7 +418,10 @@ void Engine::Impl::park(const Item& item) {
 }
 
 void Engine::Impl::pass_points(const std::vector<Item>& items, Moment moment) {
-  for (const Item& item : items) std::visit(PassPoints{moment}, *item.command);
+  for (const Item& item : items) {
+    // A call that waited is gone once it was answered.
+    if (item.waiter == nullptr) std::visit(PassPoints{moment}, *item.command);
+  }
 }
 
 // After the commit: answers and those who wait first, effects last (SPEC section 6).
