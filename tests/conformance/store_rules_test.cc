@@ -229,6 +229,24 @@ TEST(StoreRules, I12_a_damaged_store_is_refused) {
   std::string scribbled = whole;
   std::fill(scribbled.begin() + 4096, scribbled.begin() + 12'288, '\x5a');
   EXPECT_EQ(refused_as(scribbled), "state_corrupt");
+
+  // Damage in a page that nothing reads at the start: only looking for it finds it.
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directory(dir);
+  {
+    auto opened = store::open_store(path, clock);
+    ASSERT_TRUE(opened);
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = std::string(500, 'k') + std::to_string(i);
+      ASSERT_TRUE(
+          opened->writer->run("INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0)", {key}));
+    }
+  }
+  std::ifstream filled(path, std::ios::binary);
+  std::string last_page((std::istreambuf_iterator<char>(filled)), {});
+  EXPECT_EQ(refused_as(last_page), "opened");
+  std::fill(last_page.end() - 4096, last_page.end(), '\x5a');
+  EXPECT_EQ(refused_as(last_page), "state_corrupt");
   std::filesystem::remove_all(dir);
 }
 
