@@ -228,6 +228,19 @@ void add_delivery(std::vector<CommandInfo>& out) {
                  R"({"acked":[…],"already":[…]})"});
 }
 
+void add_agents(std::vector<CommandInfo>& out) {
+  out.push_back({CommandId::mcp,
+                 "",
+                 "mcp",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "MCP server on stdin and stdout, for agents; see docs/mcp.md.",
+                 "messages of MCP, with or without --json"});
+}
+
 void add_node(std::vector<CommandInfo>& out) {
   out.push_back({CommandId::status,
                  "",
@@ -290,13 +303,14 @@ std::vector<CommandInfo> build() {
   add_sessions(out);
   add_turns(out);
   add_delivery(out);
+  add_agents(out);
   add_node(out);
   return out;
 }
 
-constexpr std::array<std::string_view, 14> kPlannedCommands{
+constexpr std::array<std::string_view, 13> kPlannedCommands{
     "write",  "send",    "release", "owners", "reconcile", "agent", "worker",
-    "answer", "message", "result",  "mcp",    "hook",      "setup", "prune"};
+    "answer", "message", "result",  "hook",   "setup",     "prune"};
 constexpr std::array<std::string_view, 7> kPlannedFlags{
     "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
 
