@@ -33,6 +33,8 @@ namespace waybill::cli {
 namespace {
 
 constexpr std::size_t kCallsMax = 32;
+// Threads: also those of calls that are answered or given up, and are just ending.
+constexpr std::size_t kThreadsMax = 2 * kCallsMax;
 constexpr std::size_t kIdleClientsMax = 4;
 constexpr std::uint64_t kNoticeBytesMax = 8 * 1024;
 // After the end of stdin: how long calls may go on, and how long they are given once told to end.
@@ -48,6 +50,7 @@ struct Connection {
         }()) {}
   UniqueFd interrupt;
   Client client;
+  bool connected = false;  // once; the client reconnects by itself
 };
 
 // Idle connections, so that calls do not each begin with a new one.
@@ -104,7 +107,7 @@ class Calls {
     if (calls_.contains(id)) {
       return fail(ErrorCode::conflict, "A request with this id is not answered yet.");
     }
-    if (running_ >= kCallsMax) {
+    if (calls_.size() >= kCallsMax || running_ >= kThreadsMax) {
       return fail(ErrorCode::limit_reached, std::to_string(kCallsMax) +
                                                 " calls are not answered yet; wait for one of "
                                                 "them first.");
@@ -152,7 +155,7 @@ class Calls {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Connection>> calls_;
-  std::size_t running_ = 0;  // threads, also of calls that were given up
+  std::size_t running_ = 0;  // threads
 };
 
 ClientOptions inbox_options(const Context& context) {
@@ -248,6 +251,12 @@ void McpServer::run_guarded(const edge::McpCall& call,
 }
 
 bool McpServer::run(const edge::McpCall& call, Connection& connection) {
+  if (!connection.connected) {  // a first time says at once that nobody is there
+    if (const Result<void> connected = connection.client.connect(); !connected) {
+      return finish(call, connection, mcp_failed(connected.error()), nullptr);
+    }
+    connection.connected = true;
+  }
   const Result<Identity> identity =
       identify(connection.client, context_, *call.meta, call.client_name);
   if (!identity) return finish(call, connection, mcp_failed(identity.error()), nullptr);
