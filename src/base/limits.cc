@@ -54,6 +54,8 @@ const std::vector<SettingField>& setting_fields() {
       duration("turn_lease", &Settings::turn_lease, 100, 30 * kDayMs),
       duration("turn_abandon_after", &Settings::turn_abandon_after, 100, 30 * kDayMs),
       duration("offer_deadline", &Settings::offer_deadline, 100, kDayMs),
+      duration("unheard_grace", &Settings::unheard_grace, 0, kDayMs),
+      count("max_consecutive_wakes", &Settings::max_consecutive_wakes, 0, 1000),
       duration("backoff_first", &Settings::backoff_first, 1, kDayMs),
       duration("backoff_max", &Settings::backoff_max, 1, kDayMs),
   };

@@ -36,6 +36,8 @@ struct Settings {
   Millis turn_lease{600000};
   Millis turn_abandon_after{600000};
   Millis offer_deadline{30000};
+  Millis unheard_grace{10000};
+  std::uint64_t max_consecutive_wakes = 3;
   Millis backoff_first{500};
   Millis backoff_max{60000};
 };

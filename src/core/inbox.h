@@ -44,9 +44,12 @@ enum class Withheld { no, budget, stopped };
 WAYBILL_WORDS(Withheld, 3, "no", "budget", "stopped");
 
 // By which path a row was handed over; it decides what acknowledges it. `hold` is an inbox whose
-// caller asked that only an explicit acknowledgement counts.
-enum class OfferPath { inbox, follow, hold, turn, read };
-WAYBILL_WORDS(OfferPath, 5, "inbox", "follow", "hold", "turn", "read");
+// caller asked that only an explicit acknowledgement counts. `adapter` is a turn that a client's
+// hooks speak for: each of their calls is a process of its own and proves nothing of what an
+// earlier one printed, so the turn's end decides. `tool` rides on the result of a tool call: the
+// next such result shows that the model has gone on from it.
+enum class OfferPath { inbox, follow, hold, turn, read, adapter, tool };
+WAYBILL_WORDS(OfferPath, 7, "inbox", "follow", "hold", "turn", "read", "adapter", "tool");
 
 // How a message is sent; of a hand-over, what the strongest of its rows asks for.
 enum class Mode { inject, steer, followup, queue };

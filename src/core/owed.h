@@ -18,8 +18,10 @@ enum class OwedKind {
   host_lease,    // key = tenant/session: the host's lease may have lapsed
   turn_abandon,  // key = tenant/session/turn: an open turn without a host becomes the session's
   stop_stuck,    // key = job: a stop that is not confirmed by then is announced, once
+  wake,          // key = tenant/session: look again whether its client has to be woken or started
 };
-WAYBILL_WORDS(OwedKind, 5, "supervise", "offer_expiry", "host_lease", "turn_abandon", "stop_stuck");
+WAYBILL_WORDS(OwedKind, 6, "supervise", "offer_expiry", "host_lease", "turn_abandon", "stop_stuck",
+              "wake");
 
 struct Owed {
   OwedKind kind = OwedKind::supervise;

@@ -14,10 +14,11 @@ namespace json = boost::json;
 struct Call {
   Service& service;
   Answer answer;
+  Settings settings;  // of the answer
 
   void submit(engine::Command command) {
     service.submit(std::move(command),
-                   [answer = answer, &settings = service.settings()](Result<engine::Reply> reply) {
+                   [answer = answer, settings = settings](Result<engine::Reply> reply) {
                      if (!reply) return answer(fail(std::move(reply.error())));
                      answer(encode_reply(*reply, settings));
                    });
@@ -85,8 +86,8 @@ void shutdown(Call& call, const Params& params) {
 }
 
 void flushed(Call& call, const Params& params, const CallContext& context) {
-  call.submit(engine::Command(
-      engine::FlushedRequest{caller_of(params, context), DeliveryId(params.text("delivery"))}));
+  call.submit(engine::Command(engine::FlushedRequest{
+      caller_of(params, context), DeliveryId(params.text("delivery")), params.flag("durable")}));
 }
 
 std::string version_text() {
@@ -99,7 +100,7 @@ std::string version_text() {
 void dispatch(Method method, const Params& params, engine::ConnectionId connection,
               Service& service, Answer answer) {
   const CallContext context{connection, service.settings()};
-  Call call{service, std::move(answer)};
+  Call call{service, std::move(answer), answer_settings(params, service.settings())};
   switch (method) {
     case Method::hello:  // of the session (rpc_session.cc)
       return call.answer(fail(ErrorCode::bad_request, "hello was already said."));
@@ -117,6 +118,8 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
       return call.submit(stop_request(params, context));
     case Method::session_attach:
       return call.submit(attach_request(params, context));
+    case Method::session_detach:
+      return call.submit(engine::Command(engine::DetachRequest{caller_of(params, context)}));
     case Method::session_show:
       return call.submit(engine::Command(engine::SessionShowRequest{caller_of(params, context)}));
     case Method::session_list:
@@ -124,6 +127,12 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
           SessionsRequest{TenantId(params.find_text("tenant").value_or(core::kDefaultTenant))}));
     case Method::session_wait:
       return session_wait(call, params, context);
+    case Method::wake_wait:
+      return call.submit(wake_request(params, context));
+    case Method::host_call:
+      return call.submit(engine::Command(call_request(params, context)));
+    case Method::host_session:
+      return call.submit(engine::Command(host_request(params, context)));
     case Method::turn_begin:
       return call.submit(turn_request(core::TurnVerb::begin, params, context));
     case Method::turn_step:
@@ -140,6 +149,9 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
       return call.submit(inbox_request(params, context));
     case Method::delivery_flushed:
       return flushed(call, params, context);
+    case Method::delivery_returned:
+      return call.submit(engine::Command(engine::ReturnedRequest{
+          caller_of(params, context), DeliveryId(params.text("delivery"))}));
     case Method::ack:
       return call.submit(ack_request(params, context));
     case Method::status:

@@ -52,6 +52,8 @@ json::value encode_status(const engine::StatusReply& status) {
   for (const auto& [kind, count] : status.owed_by_kind) by_kind[kind] = count;
   json::object owners;
   for (const auto& [owner, why] : status.poisoned_owners) owners[valid_utf8(owner)] = text(why);
+  json::array reachable;
+  for (const SessionId& session : status.reachable) reachable.push_back(text(session.str()));
   return json::object{{"version", text(status.version)},
                       {"data_dir", text(status.data_dir)},
                       {"store", text(status.store)},
@@ -66,6 +68,7 @@ json::value encode_status(const engine::StatusReply& status) {
                       {"owed_by_kind", std::move(by_kind)},
                       {"poisoned", text_or_null(status.poisoned)},
                       {"poisoned_owners", std::move(owners)},
+                      {"reachable", std::move(reachable)},
                       {"settings", encode_settings(status.settings)}};
 }
 
@@ -107,6 +110,16 @@ struct ReplyEncoder {
     return json::object{{"hand_over", reply.hand_over ? encode_hand_over(*reply.hand_over, settings)
                                                       : json::value(nullptr)}};
   }
+  json::value operator()(const engine::WakeReply& reply) const {
+    return json::object{{"wake", reply.wake},
+                        {"replaced", reply.replaced},
+                        {"timed_out", !reply.wake && !reply.replaced}};
+  }
+  json::value operator()(const engine::HostReply& reply) const {
+    return json::object{{"session", id_or_null(reply.session)},
+                        {"turn", id_or_null(reply.turn)},
+                        {"announced", reply.announced}};
+  }
   json::value operator()(const engine::AckReply& reply) const {
     return json::object{{"acked", encode_texts(reply.acked)},
                         {"already", encode_texts(reply.already)}};
@@ -145,6 +158,7 @@ json::value encode_session(const engine::SessionView& session) {
                       {"turn", session.turn ? text(session.turn->id.str()) : json::value(nullptr)},
                       {"turns", std::move(turns)},
                       {"one_shot", session.one_shot},
+                      {"client", text_or_null(session.client)},
                       {"lease", json::object{{"live", session.lease_live},
                                              {"until", time_or_null(session.lease_until)},
                                              {"host_pid", number_or_null(session.host_pid)}}},
@@ -152,6 +166,7 @@ json::value encode_session(const engine::SessionView& session) {
                       {"queued_jobs", session.queued_jobs},
                       {"undelivered", session.undelivered},
                       {"withheld", session.withheld},
+                      {"wakes", session.wakes},
                       {"created_at", time(session.created_at)}};
 }
 

@@ -118,6 +118,9 @@ void add_identity(json::object& out, const engine::JobView& job) {
   out["label"] = text_or_null(job.label);
   out["command_preview"] = text(job.command_preview);
   out["shell"] = text_or_null(job.shell);
+  json::array wrapper;
+  for (const std::string& one : job.wrapper) wrapper.push_back(text(one));
+  out["wrapper"] = job.wrapper.empty() ? json::value(nullptr) : json::value(std::move(wrapper));
   out["cwd"] = text(job.cwd);
   if (!is_valid_utf8(job.cwd)) out["cwd_base64"] = text(to_base64(job.cwd));
 }

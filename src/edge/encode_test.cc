@@ -51,8 +51,8 @@ const std::set<std::string> kJobKeys{"id",
                                      "usage",
                                      "receipts",
                                      "events"};
-const std::set<std::string> kExtraKeys{"owner",      "wake",  "survivors",     "ended_by_itself",
-                                       "cwd_base64", "shell", "leftovers_kept"};
+const std::set<std::string> kExtraKeys{"owner",      "wake",  "survivors",      "ended_by_itself",
+                                       "cwd_base64", "shell", "leftovers_kept", "wrapper"};
 
 engine::JobView finished_job() {
   engine::JobView job;

@@ -42,6 +42,10 @@ Param required(Param param) {
 }
 
 Param job_param() { return required(id("job", "The job's id.")); }
+Param text_bytes_param() {
+  return number("text_bytes", 1024, 1024 * 1024,
+                "Most bytes of a hand-over's text; default and upper limit: hand_over_bytes.");
+}
 Param wait_param() {
   return number("timeout_ms", 1, kDayMs,
                 "How long to wait; default and upper limit are the settings wait_timeout and "
@@ -72,6 +76,9 @@ MethodInfo run_method() {
                 "The same for words that are not valid UTF-8."),
            text("shell", kPathBytesMax,
                 "Absolute path of the shell for `command`; /bin/bash when left out."),
+           list("wrapper", ParamKind::text_list, kPathBytesMax,
+                "Program and arguments that the command is run through, inside the session's own "
+                "wrapper."),
            text("cwd", kPathBytesMax, "Absolute working directory. It or cwd_base64 is required."),
            bytes("cwd_base64", kPathBytesMax, "The same for a path that is not valid UTF-8."),
            list("env", ParamKind::text_map, kLineBytesMax,
@@ -91,8 +98,8 @@ MethodInfo run_method() {
            id("key", "Idempotency key: the same call again answers with the original job.")}),
       "`{\"job\": job object, \"delivery_path\": \"this_turn\" | \"wake\" | \"next_attach\", "
       "\"twin\": id of an identical running job or null, \"replayed\": bool}`",
-      {E::cwd_missing, E::too_large, E::conflict, E::no_delivery_path, E::limit_reached,
-       E::store_full, E::owner_unrecoverable, E::state_corrupt, E::fenced}};
+      {E::cwd_missing, E::too_large, E::conflict, E::no_delivery_path, E::forbidden,
+       E::limit_reached, E::store_full, E::owner_unrecoverable, E::state_corrupt, E::fenced}};
 }
 
 void add_job_methods(std::vector<MethodInfo>& out) {
@@ -168,9 +175,29 @@ void add_session_methods(std::vector<MethodInfo>& out) {
        with_caller({number("host_pid", 1, 4194304,
                            "The lease lasts as long as this process (its start time is noted)."),
                     number("lease_ms", 1000, 30 * kDayMs, "Lease after a turn's last call."),
-                    flag("one_shot", "The host will not return after its turn.")}),
+                    flag("one_shot", "The host will not return after its turn."),
+                    flag("join", "Only if no other host is there; `fenced` otherwise."),
+                    id("client", "Which program the host is: `claude`, `codex` …"),
+                    list("wrapper", ParamKind::text_list, kPathBytesMax,
+                         "Program and arguments that every command of the session is run through; "
+                         "replaces what was known."),
+                    list("allow", ParamKind::text_list, kPathBytesMax,
+                         "Patterns (`*`, `?`); a command must match one. Goes with `deny`."),
+                    list("deny", ParamKind::text_list, kPathBytesMax,
+                         "Patterns; a command that matches one is `forbidden`."),
+                    list("resume_argv", ParamKind::text_list, kLineBytesMax,
+                         "How to start the client again when it is closed and something waits; "
+                         "left out with `client`: it is never started."),
+                    text("resume_cwd", kPathBytesMax, "Where it is started."),
+                    bytes("resume_env_base64", kLineBytesMax, "Its environment, NUL-separated.")}),
        session,
        {E::fenced, E::owner_unrecoverable, E::state_corrupt}});
+  out.push_back({Method::session_detach,
+                 "session.detach",
+                 "The host has left the session: its lease ends, its open turn is given up.",
+                 with_caller({}),
+                 "`{}`",
+                 {E::unauthenticated, E::fenced}});
   out.push_back({Method::session_show,
                  "session.show",
                  "The session as it stands.",
@@ -192,8 +219,41 @@ void add_session_methods(std::vector<MethodInfo>& out) {
                  {E::not_found}});
 }
 
+void add_client_methods(std::vector<MethodInfo>& out) {
+  out.push_back({Method::wake_wait,
+                 "wake.wait",
+                 "Answers when the host should begin a turn: something that wakes is pending and "
+                 "no turn is open, or the open one has taken nothing for `unheard_grace`. Hands "
+                 "nothing over. One call waits at a time; a newer one replaces it.",
+                 with_caller({wait_param()}),
+                 "`{\"wake\": bool, \"replaced\": bool, \"timed_out\": bool}`",
+                 {E::unauthenticated, E::fenced}});
+  out.push_back({Method::host_call,
+                 "host.call",
+                 "A client's hook tells whose a tool call is, before the call arrives.",
+                 with_caller({required(id("call", "The client's id of the call.")),
+                              id("turn", "The turn it was made in.")}),
+                 "`{}`",
+                 {E::unauthenticated, E::fenced}});
+  out.push_back({Method::host_session,
+                 "host.session",
+                 "Which session and turn a host's tool call belongs to: as announced, else the "
+                 "session it attached last.",
+                 {id("tenant", "The tenant; `local` when left out."),
+                  required(id("host_key", "The host's capability.")),
+                  id("call", "The client's id of the call.")},
+                 "`{\"session\": id or null, \"turn\": id or null, \"announced\": bool}`",
+                 {E::unauthenticated}});
+}
+
 MethodInfo turn_method(Method method, std::string_view name, std::string_view summary, bool waits) {
-  Params params{required(id("turn", "The turn's id, chosen by the host."))};
+  Params params{required(id("turn", "The turn's id, chosen by the host.")),
+                flag("adapter", "A client's hook asks: only the turn's end acknowledges."),
+                text_bytes_param()};
+  if (method == Method::turn_begin) {
+    params.push_back(flag("supersede", "Whatever turn this host had open is over."));
+    params.push_back(word("author", {"user", "job", "host"}, "Who caused the turn; `user`."));
+  }
   if (waits) {
     params.push_back(
         flag("wait", "Answer when the turn is closed or there is something to hand over."));
@@ -237,6 +297,10 @@ void add_delivery_methods(std::vector<MethodInfo>& out) {
                          "This connection keeps asking; only `ack` or a turn's end "
                          "acknowledges."),
                     flag("no_ack", "Pending again when the connection closes."),
+                    word("path", {"inbox", "tool"},
+                         "`tool`: it rides on the result of a tool call, and the next such call "
+                         "acknowledges; `inbox` when left out."),
+                    text_bytes_param(),
                     number("timeout_ms", 1, kDayMs, "Wait this long; left out: do not wait.")}),
        "`{\"hand_over\": {\"delivery\", \"repeat\", \"mode\", \"events\": [{\"id\", \"type\", "
        "\"repeat\", \"job\", \"tail\"}], \"text\"} or null}`",
@@ -245,9 +309,17 @@ void add_delivery_methods(std::vector<MethodInfo>& out) {
       {Method::delivery_flushed,
        "delivery.flushed",
        "The answer that carried this delivery has been written out by the client.",
-       with_caller({required(id("delivery", "From a hand-over, or `reported` of an answer."))}),
+       with_caller({required(id("delivery", "From a hand-over, or `reported` of an answer.")),
+                    flag("durable",
+                         "It is in a queue of the host's that survives the host; acknowledged.")}),
        "`{}`",
        {E::not_found, E::fenced}});
+  out.push_back({Method::delivery_returned,
+                 "delivery.returned",
+                 "This hand-over will not be printed: what it carried is pending again.",
+                 with_caller({required(id("delivery", "From a hand-over."))}),
+                 "`{}`",
+                 {E::not_found, E::fenced}});
   out.push_back({Method::ack,
                  "ack",
                  "Acknowledges events or deliveries, all or none.",
@@ -265,7 +337,8 @@ void add_node_methods(std::vector<MethodInfo>& out) {
                  "`{\"version\", \"data_dir\", \"store\", \"incarnation\", \"pid\", "
                  "\"started_at\", \"running_jobs\", \"queued_jobs\", \"sessions\", "
                  "\"undelivered\", \"owed\", \"owed_by_kind\", \"poisoned\", "
-                 "\"poisoned_owners\", \"settings\"}`; durations in ms",
+                 "\"poisoned_owners\", \"reachable\": sessions whose idle host can be woken now, "
+                 "\"settings\"}`; durations in ms",
                  {}});
   out.push_back({Method::doctor,
                  "doctor",
@@ -302,6 +375,7 @@ std::vector<MethodInfo> build() {
                  {E::unsupported_version}});
   add_job_methods(out);
   add_session_methods(out);
+  add_client_methods(out);
   add_turn_methods(out);
   add_delivery_methods(out);
   add_node_methods(out);

@@ -213,6 +213,8 @@ std::optional<std::uint64_t> Params::number(std::string_view name) const {
   return std::get<std::uint64_t>(*value);
 }
 
+bool Params::takes(std::string_view name) const { return find_param(*info_, name) != nullptr; }
+
 bool Params::flag(std::string_view name) const {
   const Value* value = find(name);
   return value != nullptr && std::get<bool>(*value);

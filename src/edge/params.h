@@ -28,6 +28,9 @@ class Params {
   static Result<Params> decode(const MethodInfo& info, const boost::json::value* params);
 
   bool has(std::string_view name) const;
+  // Whether the method has such a parameter at all; every other function here takes that for
+  // granted.
+  bool takes(std::string_view name) const;
   // Empty, false or nullopt when left out. The name must stand in the table, with that kind.
   std::string text(std::string_view name) const;
   std::optional<std::string> find_text(std::string_view name) const;

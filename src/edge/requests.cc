@@ -114,6 +114,11 @@ Result<void> take_command(const Params& params, const CallContext& context,
   return {};
 }
 
+Result<void> check_wrapper(const std::vector<std::string>& wrapper) {
+  if (wrapper.empty() || !wrapper.front().empty()) return {};
+  return bad("Parameter \"wrapper\" must begin with a program.");
+}
+
 std::optional<Millis> millis_of(const Params& params, std::string_view name) {
   const std::optional<std::uint64_t> value = params.number(name);
   if (!value) return std::nullopt;
@@ -142,6 +147,8 @@ Result<engine::RunRequest> run_request(const Params& params, const CallContext& 
   }
   TRY_ASSIGN(request.env, environment_of(params, context));
   if (params.has("turn")) request.turn = TurnId(params.text("turn"));
+  request.wrapper = params.list("wrapper");
+  TRY(check_wrapper(request.wrapper));
   request.label = params.text("label");
   request.deadline = millis_of(params, "deadline_ms");
   request.grace = millis_of(params, "grace_ms");
@@ -209,6 +216,34 @@ Result<engine::StopRequest> stop_request(const Params& params, const CallContext
   return request;
 }
 
+namespace {
+
+Result<std::optional<engine::ResumeCommand>> resume_of(const Params& params,
+                                                       const CallContext& context) {
+  std::optional<engine::ResumeCommand> none;
+  if (!params.has("resume_argv")) return none;
+  engine::ResumeCommand resume;
+  resume.argv = params.list("resume_argv");
+  if (resume.argv.empty() || resume.argv.front().empty()) {
+    return bad("Parameter \"resume_argv\" must begin with a program.");
+  }
+  resume.cwd = params.text("resume_cwd");
+  if (resume.cwd.empty() || resume.cwd.front() != '/') {
+    return bad("Parameter \"resume_cwd\" must be an absolute path.");
+  }
+  TRY_ASSIGN(resume.env, split_environment(params.text("resume_env_base64")));
+  std::erase_if(resume.env, [](const std::string& entry) { return is_host_key(entry); });
+  std::uint64_t size = 0;
+  for (const std::string& entry : resume.env) size += entry.size() + 1;
+  if (size > context.settings.environment_bytes_max) {
+    return fail(ErrorCode::too_large, "The client's environment has " + std::to_string(size) +
+                                          " bytes (setting environment_bytes_max).");
+  }
+  return std::optional<engine::ResumeCommand>(std::move(resume));
+}
+
+}  // namespace
+
 Result<engine::AttachRequest> attach_request(const Params& params, const CallContext& context) {
   engine::AttachRequest request;
   request.caller = caller_of(params, context);
@@ -221,7 +256,49 @@ Result<engine::AttachRequest> attach_request(const Params& params, const CallCon
   }
   request.lease = millis_of(params, "lease_ms");
   request.one_shot = params.flag("one_shot");
+  request.join = params.flag("join");
+  request.client = params.text("client");
+  if (params.has("wrapper")) request.wrapper = params.list("wrapper");
+  if (request.wrapper) TRY(check_wrapper(*request.wrapper));
+  if (params.has("allow") || params.has("deny")) {
+    request.rules = core::Rules{params.list("allow"), params.list("deny")};
+  }
+  TRY_ASSIGN(request.resume, resume_of(params, context));
   return request;
+}
+
+Result<engine::WakeRequest> wake_request(const Params& params, const CallContext& context) {
+  engine::WakeRequest request;
+  request.caller = caller_of(params, context);
+  TRY_ASSIGN(request.timeout,
+             timeout_of(params, "timeout_ms", context.settings.wait_timeout, context));
+  return request;
+}
+
+engine::CallRequest call_request(const Params& params, const CallContext& context) {
+  engine::CallRequest request;
+  request.caller = caller_of(params, context);
+  request.call = params.text("call");
+  if (params.has("turn")) request.turn = TurnId(params.text("turn"));
+  return request;
+}
+
+engine::HostRequest host_request(const Params& params, const CallContext& context) {
+  engine::HostRequest request;
+  request.caller.owner.tenant = TenantId(params.find_text("tenant").value_or(core::kDefaultTenant));
+  request.caller.host_key = HostKey(params.text("host_key"));
+  request.caller.connection = context.connection;
+  request.call = params.text("call");
+  return request;
+}
+
+Settings answer_settings(const Params& params, const Settings& settings) {
+  Settings out = settings;
+  if (!params.takes("text_bytes")) return out;
+  if (const auto most = params.number("text_bytes")) {
+    out.hand_over_bytes = std::min(out.hand_over_bytes, *most);
+  }
+  return out;
 }
 
 Result<engine::SessionWaitRequest> session_wait_request(const Params& params,
@@ -245,6 +322,12 @@ Result<engine::TurnRequest> turn_request(core::TurnVerb verb, const Params& para
     TRY_ASSIGN(request.timeout,
                timeout_of(params, "timeout_ms", context.settings.wait_timeout, context));
   }
+  request.adapter = params.flag("adapter");
+  if (verb == core::TurnVerb::begin) {
+    request.supersede = params.flag("supersede");
+    request.author =
+        core::from_word<core::Author>(params.text("author")).value_or(core::Author::user);
+  }
   return request;
 }
 
@@ -253,6 +336,10 @@ Result<engine::InboxRequest> inbox_request(const Params& params, const CallConte
   request.caller = caller_of(params, context);
   request.follow = params.flag("follow");
   request.no_ack = params.flag("no_ack");
+  request.tool = params.text("path") == "tool";
+  if (request.tool && (request.follow || request.no_ack)) {
+    return bad("Parameter \"path\" = \"tool\" goes neither with \"follow\" nor \"no_ack\".");
+  }
   if (params.has("timeout_ms")) {
     TRY_ASSIGN(const Millis timeout, timeout_of(params, "timeout_ms", Millis{1}, context));
     request.timeout = timeout;

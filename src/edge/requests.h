@@ -23,12 +23,18 @@ Result<LogsRequest> logs_request(const Params& params, const CallContext& contex
 Result<engine::WaitRequest> wait_request(const Params& params, const CallContext& context);
 Result<engine::StopRequest> stop_request(const Params& params, const CallContext& context);
 Result<engine::AttachRequest> attach_request(const Params& params, const CallContext& context);
+Result<engine::WakeRequest> wake_request(const Params& params, const CallContext& context);
+engine::CallRequest call_request(const Params& params, const CallContext& context);
+engine::HostRequest host_request(const Params& params, const CallContext& context);
 Result<engine::SessionWaitRequest> session_wait_request(const Params& params,
                                                         const CallContext& context);
 Result<engine::TurnRequest> turn_request(core::TurnVerb verb, const Params& params,
                                          const CallContext& context);
 Result<engine::InboxRequest> inbox_request(const Params& params, const CallContext& context);
 Result<engine::AckRequest> ack_request(const Params& params, const CallContext& context);
+
+// The settings that this answer is written with: `text_bytes` may bound a hand-over's text further.
+Settings answer_settings(const Params& params, const Settings& settings);
 
 // Field 22 of /proc/<pid>/stat; nullopt when there is no such process.
 std::optional<std::uint64_t> process_start(int pid);

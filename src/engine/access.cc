@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "engine/clients.h"
 #include "engine/deliver.h"
+#include "engine/turns.h"
 #include "engine/views.h"
+#include "engine/wake.h"
 
 namespace waybill::engine {
 
@@ -62,7 +65,8 @@ Result<void> lapse(Work& work, store::SessionRow& session) {
     TRY(work.owe(core::OwedKind::turn_abandon, turn_key(session.owner, turn->id), session.owner,
                  work.now() + work.settings().turn_abandon_after));
   }
-  return work.touch(session.owner);
+  TRY(work.touch(session.owner));
+  return plan_wake(work, session.owner);
 }
 
 // The lease starts, or starts again: whatever was owed because nobody was there is void.
@@ -89,11 +93,21 @@ Result<void> take_over(Work& work, store::SessionRow& session, const std::string
   return revive(work, session);
 }
 
-std::string hash_of(const Work& work, const HostKey& key) {
-  return work.sealer().fingerprint("host key " + key.str());
+}  // namespace
+
+namespace {
+
+Error attached_elsewhere(const core::Owner& owner) {
+  return Error{ErrorCode::fenced, "Session " + owner.session.str() +
+                                      " is attached by another host, whose lease is live; `waybill "
+                                      "session attach` takes it over."};
 }
 
 }  // namespace
+
+std::string host_key_hash(const Work& work, const HostKey& key) {
+  return work.sealer().fingerprint("host key " + key.str());
+}
 
 bool lease_holds(const store::SessionRow& session, bool turn_open, bool connected, WallTime now,
                  const Settings& settings) {
@@ -108,16 +122,13 @@ Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& 
     return Host{true, row == nullptr ? 0 : row->fence};
   }
   if (!caller.host_key) return Host{};
-  const std::string hash = hash_of(work, *caller.host_key);
+  const std::string hash = host_key_hash(work, *caller.host_key);
   TRY_ASSIGN(store::SessionRow * session, work.session(caller.owner));
   TRY_ASSIGN(const bool turn_open, turn_is_open(work, caller.owner));
   if (session->host_key_hash != hash) {
     if (lease_holds(*session, turn_open, connections.any(caller.owner), work.now(),
                     work.settings())) {
-      return fail(ErrorCode::fenced,
-                  "Session " + caller.owner.session.str() +
-                      " is attached by another host, whose lease is live; `waybill "
-                      "session attach` takes it over.");
+      return fail(attached_elsewhere(caller.owner));
     }
     TRY(take_over(work, *session, hash));
     TRY(work.touch(caller.owner));
@@ -151,11 +162,16 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
     return fail(ErrorCode::unauthenticated,
                 "Attaching needs a host key: give one with --host-key or WAYBILL_HOST_KEY.");
   }
-  const std::string hash = hash_of(work, *request.caller.host_key);
+  const std::string hash = host_key_hash(work, *request.caller.host_key);
   TRY_ASSIGN(store::SessionRow * session, work.session(owner));
   if (session->host_key_hash == hash) {
     TRY(revive(work, *session));
   } else {
+    TRY_ASSIGN(const bool turn_open, turn_is_open(work, owner));
+    if (request.join &&
+        lease_holds(*session, turn_open, connections.any(owner), work.now(), work.settings())) {
+      return fail(attached_elsewhere(owner));
+    }
     TRY(take_over(work, *session, hash));
   }
   if (request.host_pid) {
@@ -167,14 +183,28 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
   if (request.lease) session->lease = request.lease;
   session->one_shot = request.one_shot;
   session->last_call_at = work.now();
+  if (!request.client.empty()) session->client = request.client;
   connections.add(owner, request.caller.connection);
   TRY(owe_lease_check(work, *session));
+  TRY(remember_client(work, request));
   TRY(work.touch(owner));
   AttachReply reply;
   TRY_ASSIGN(reply.session, view_session(work.db(), work.settings(), *session));
   reply.session.incarnation = work.parts().incarnation;
   TRY_ASSIGN(reply.outstanding, view_outstanding(work.db(), owner));
   return reply;
+}
+
+Result<void> detach(Work& work, KeyedConnections& connections, const DetachRequest& request) {
+  TRY(need_host(work, connections, request.caller, "Leaving a session"));
+  const core::Owner& owner = request.caller.owner;
+  if (core::is_user_session(owner)) return {};
+  TRY_ASSIGN(const std::optional<store::TurnRow> turn, store::find_open_turn(work.db(), owner));
+  if (turn) TRY(abandon_turn(work, owner, turn->id, "its host left the session"));
+  TRY_ASSIGN(store::SessionRow * session, work.session(owner));
+  session->host_pid.reset();
+  session->host_pid_start.reset();
+  return lapse(work, *session);
 }
 
 Result<void> check_lease(Work& work, const KeyedConnections& connections,

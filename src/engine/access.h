@@ -33,6 +33,12 @@ Result<Host> need_host(Work& work, KeyedConnections& connections, const Caller& 
 
 Result<AttachReply> attach(Work& work, KeyedConnections& connections, const AttachRequest& request);
 
+// The host says that it has left: its lease lapses now, its open turn is given up.
+Result<void> detach(Work& work, KeyedConnections& connections, const DetachRequest& request);
+
+// What the store knows a host key by.
+std::string host_key_hash(const Work& work, const HostKey& key);
+
 // The lease's timer has come, the host's process has ended, or its last connection has closed.
 Result<void> check_lease(Work& work, const KeyedConnections& connections, const core::Owner& owner);
 Result<void> host_gone(Work& work, const HostGone& gone);

@@ -18,6 +18,7 @@
 #include "core/inbox.h"
 #include "core/job.h"
 #include "core/receipt.h"
+#include "core/rules.h"
 #include "core/scope.h"
 
 namespace waybill::engine {
@@ -55,7 +56,8 @@ struct JobView {
   std::string label;  // "" none
   std::string command_preview;
   std::string cwd;
-  std::string shell;  // "" for argv form
+  std::string shell;                 // "" for argv form
+  std::vector<std::string> wrapper;  // what the command is run through
   core::JobStatus status = core::JobStatus::queued;
   bool stopping = false;
   std::optional<core::Verdict> verdict;
@@ -116,6 +118,7 @@ struct SessionView {
   std::uint64_t revision = 0;
   std::optional<TurnView> turn;  // the open or held one
   bool one_shot = false;
+  std::string client;  // "claude", "codex" …; "" asks for its inbox by itself
   std::optional<int> host_pid;
   std::optional<WallTime> lease_until;  // null: held by a process or a connection, or no lease
   bool lease_live = false;
@@ -123,6 +126,7 @@ struct SessionView {
   std::uint64_t queued_jobs = 0;
   std::uint64_t undelivered = 0;
   std::uint64_t withheld = 0;
+  std::uint64_t wakes = 0;  // continuations since a user last spoke; counted for clients
   WallTime created_at{};
 };
 
@@ -140,8 +144,10 @@ struct RunRequest {
   std::optional<TurnId> turn;
   std::string label;
   std::string cwd;
-  std::vector<std::string> env;   // "NAME=value"
-  std::string shell;              // absolute path; empty: argv
+  std::vector<std::string> env;      // "NAME=value"
+  std::string shell;                 // absolute path; empty: argv
+  std::vector<std::string> wrapper;  // of this call, inside the session's; empty: none
+  core::WakePolicy wake = core::WakePolicy::always;
   std::string command;            // shell form
   std::vector<std::string> argv;  // argv form
   std::optional<Millis> deadline;
@@ -201,12 +207,31 @@ struct StopRequest {
   Millis timeout{30000};  // for wait
 };
 
+// How to start the client of a session again once it is closed.
+struct ResumeCommand {
+  std::vector<std::string> argv;
+  std::string cwd;
+  std::vector<std::string> env;  // "NAME=value"
+};
+
 struct AttachRequest {
   Caller caller;
   std::optional<int> host_pid;
   std::optional<std::uint64_t> host_pid_start;  // field 22 of its stat; the edge reads it
   std::optional<Millis> lease;
   bool one_shot = false;
+  bool join = false;   // only if no other host is there: `fenced` instead of taking over
+  std::string client;  // which program the host is; "" leaves what is known
+  // What follows is replaced where it is given; `resume` goes with `client`: absent, it is
+  // forgotten.
+  std::optional<std::vector<std::string>> wrapper;
+  std::optional<core::Rules> rules;
+  std::optional<ResumeCommand> resume;
+};
+
+// The host says that it has left the session: nothing of it is waited for.
+struct DetachRequest {
+  Caller caller;
 };
 
 struct AttachReply {
@@ -228,7 +253,10 @@ struct TurnRequest {
   Caller caller;
   core::TurnVerb verb = core::TurnVerb::begin;
   TurnId turn;
-  bool wait = false;  // end, stop: answer when closed or when there is something to hand over
+  bool wait = false;       // end, stop: answer when closed or when there is something to hand over
+  bool adapter = false;    // a client's hook asks: only the turn's end acknowledges
+  bool supersede = false;  // begin: whatever turn this host had open is over
+  core::Author author = core::Author::user;  // begin: who caused it
   Millis timeout{30000};
 };
 
@@ -244,6 +272,7 @@ struct InboxRequest {
   Caller caller;
   bool follow = false;  // this connection keeps asking; acknowledged by ack or turn end only
   bool no_ack = false;  // pending again when the connection closes
+  bool tool = false;    // rides on a tool result; the next one acknowledges
   std::optional<Millis> timeout;  // null: do not wait
 };
 
@@ -256,6 +285,46 @@ struct InboxReply {
 struct FlushedRequest {
   Caller caller;
   DeliveryId delivery;
+  bool durable = false;  // it is in a queue of the host's that survives the host: acknowledged
+};
+
+// The hand-over will not be printed: pending again at once.
+struct ReturnedRequest {
+  Caller caller;
+  DeliveryId delivery;
+};
+
+// Answered when the session's host should begin a turn: something that wakes is pending and no
+// turn is open, or the open one has taken nothing for a while (a client may have been interrupted
+// without a word). Nothing is handed over by it; the turn that begins takes what is pending.
+struct WakeRequest {
+  Caller caller;
+  Millis timeout{30000};
+};
+
+struct WakeReply {
+  bool wake = false;
+  bool replaced = false;  // a newer call waits for this session now
+};
+
+// A client's hook tells whose tool call this is, before the call itself arrives elsewhere.
+struct CallRequest {
+  Caller caller;
+  std::string call;
+  std::optional<TurnId> turn;
+};
+
+// Which session and turn a host's tool call belongs to: as announced, else the session that the
+// host attached last and its open turn.
+struct HostRequest {
+  Caller caller;  // tenant and key count
+  std::string call;
+};
+
+struct HostReply {
+  std::optional<SessionId> session;
+  std::optional<TurnId> turn;
+  bool announced = false;
 };
 
 struct AckRequest {
@@ -283,6 +352,7 @@ struct StatusReply {
   std::map<std::string, std::uint64_t> owed_by_kind;
   std::string poisoned;  // "" or why mutations are refused
   std::map<std::string, std::string> poisoned_owners;
+  std::vector<SessionId> reachable;  // an idle host of these can be woken right now
   Settings settings;
 };
 

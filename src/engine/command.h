@@ -39,13 +39,14 @@ struct StopAllRequest {
   Millis timeout{30000};
 };
 
-using Command = std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest,
-                             SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest,
-                             FlushedRequest, AckRequest, StatusRequest, ObservedFacts,
-                             ConnectionClosed, HostGone, StopAllRequest>;
+using Command =
+    std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest, DetachRequest,
+                 SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
+                 ReturnedRequest, WakeRequest, CallRequest, HostRequest, AckRequest, StatusRequest,
+                 ObservedFacts, ConnectionClosed, HostGone, StopAllRequest>;
 
 using Reply = std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView,
-                           TurnReply, InboxReply, AckReply, StatusReply>;
+                           TurnReply, InboxReply, WakeReply, HostReply, AckReply, StatusReply>;
 
 // Called exactly once, on the engine's thread, after the commit that the answer depends on.
 using Done = std::function<void(Result<Reply>)>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/views.h"
+#include "engine/wake.h"
 #include "store/random.h"
 
 namespace waybill::engine {
@@ -150,8 +151,11 @@ Result<std::optional<DeliveryId>> report(Work& work, const Caller& caller, const
   return std::optional<DeliveryId>(made->delivery);
 }
 
-Result<void> flushed(Work& work, const Caller& caller, const Host& host,
-                     const DeliveryId& delivery) {
+namespace {
+
+// A delivery of this session, made under the caller's fence.
+Result<void> check_delivery(Work& work, const Caller& caller, const Host& host,
+                            const DeliveryId& delivery) {
   TRY_ASSIGN(const std::optional<store::HandOverRow> record,
              store::find_hand_over(work.db(), delivery));
   if (!record || record->owner != caller.owner) {
@@ -161,6 +165,28 @@ Result<void> flushed(Work& work, const Caller& caller, const Host& host,
   if (record->fence != host.fence) {
     return fail(ErrorCode::fenced, "Delivery " + delivery.str() + " was made to an earlier host.");
   }
+  return {};
+}
+
+}  // namespace
+
+Result<void> returned(Work& work, const Caller& caller, const Host& host,
+                      const DeliveryId& delivery) {
+  TRY(check_delivery(work, caller, host, delivery));
+  TRY(work.settle_owed(core::OwedKind::offer_expiry, delivery.str()));
+  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
+             store::inbox_of_delivery(work.db(), delivery));
+  for (const store::InboxRow& row : rows) {
+    if (row.state != core::InboxState::offered) continue;
+    TRY(return_row(work, row, "the client gave it back"));
+  }
+  return {};
+}
+
+Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host) {
+  const Caller& caller = request.caller;
+  const DeliveryId& delivery = request.delivery;
+  TRY(check_delivery(work, caller, host, delivery));
   TRY_ASSIGN(std::vector<store::InboxRow> rows, store::inbox_of_delivery(work.db(), delivery));
   for (store::InboxRow& row : rows) {
     // Expired meanwhile: it is on its way again as a repeat; only an acknowledgement counts now.
@@ -169,6 +195,10 @@ Result<void> flushed(Work& work, const Caller& caller, const Host& host,
     if (row.offer_connection != caller.connection) continue;
     if (row.offer_path == core::OfferPath::read) {
       TRY(confirm_row(work, row, core::AckedAs::reported));
+      continue;
+    }
+    if (request.durable) {
+      TRY(confirm_row(work, row, core::AckedAs::accepted));
       continue;
     }
     TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::accept));
@@ -196,6 +226,17 @@ Result<void> acknowledge_earlier(Work& work, const Caller& caller, std::uint64_t
       TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
     }
     TRY(work.touch(caller.owner));
+  }
+  return {};
+}
+
+Result<void> acknowledge_tool_results(Work& work, const core::Owner& owner, std::uint64_t fence) {
+  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
+             store::inbox_in_state(work.db(), owner, core::InboxState::accepted));
+  for (const store::InboxRow& row : rows) {
+    if (row.offer_path != core::OfferPath::tool || row.offer_fence != fence) continue;
+    TRY(confirm_row(work, row, core::AckedAs::processed));
+    TRY(work.touch(owner));
   }
   return {};
 }
@@ -285,7 +326,8 @@ Result<void> return_row(Work& work, store::InboxRow row, const std::string& why)
   row.last_error = why;
   row.offer_connection.reset();
   TRY(store::write_inbox(work.db(), row));
-  return work.touch(row.owner);
+  TRY(work.touch(row.owner));
+  return plan_wake(work, row.owner);
 }
 
 Result<void> return_rows(Work& work, const core::Owner& owner, const std::string& why) {
@@ -348,7 +390,8 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());
   TRY(store::insert_inbox(work.db(), row));
-  return work.touch(row.owner);
+  TRY(work.touch(row.owner));
+  return plan_wake(work, row.owner);
 }
 
 }  // namespace waybill::engine

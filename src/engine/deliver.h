@@ -38,13 +38,19 @@ Result<std::optional<DeliveryId>> report(Work& work, const Caller& caller, const
                                          const std::vector<JobView>& jobs);
 
 // The client has flushed the answer that carried this delivery.
-Result<void> flushed(Work& work, const Caller& caller, const Host& host,
-                     const DeliveryId& delivery);
+Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host);
 
 // The host's next `inbox`, `turn` or `ack`: what those paths had printed counts as processed. So
 // does what the caller's own connection was handed before: it asks again, so it has read the
 // answer.
 Result<void> acknowledge_earlier(Work& work, const Caller& caller, std::uint64_t fence);
+
+// The next tool result is about to be given: the model has gone on from the ones before.
+Result<void> acknowledge_tool_results(Work& work, const core::Owner& owner, std::uint64_t fence);
+
+// The client will not print this hand-over.
+Result<void> returned(Work& work, const Caller& caller, const Host& host,
+                      const DeliveryId& delivery);
 
 // Everything that this turn took, whatever returned to pending meanwhile.
 Result<void> acknowledge_turn(Work& work, const core::Owner& owner, const TurnId& turn,

@@ -4,16 +4,14 @@
 #include <list>
 #include <utility>
 
-#include "base/crash_point.h"
 #include "core/retry.h"
 #include "engine/access.h"
 #include "engine/deliver.h"
 #include "engine/handle.h"
 #include "engine/jobs.h"
+#include "engine/pass_points.h"
 #include "store/check.h"
 #include "store/random.h"
-#include "text/render.h"
-#include "text/utf8.h"
 
 namespace waybill::engine {
 namespace {
@@ -36,46 +34,6 @@ struct Answer {
   Done done;
   Result<Reply> result;
 };
-
-// The three moments of a transaction at which the daemon may be killed in a test.
-enum class Moment { before_commit, after_commit, after_answer };
-
-void pass(Moment moment, CrashPoint before, CrashPoint committed, CrashPoint answered) {
-  switch (moment) {
-    case Moment::before_commit:
-      return crash_point(before);
-    case Moment::after_commit:
-      return crash_point(committed);
-    case Moment::after_answer:
-      return crash_point(answered);
-  }
-}
-
-#define WAYBILL_POINTS(name)                                                    \
-  pass(moment, "engine." name ".before_commit", "engine." name ".after_commit", \
-       "engine." name ".after_answer")
-
-struct PassPoints {
-  Moment moment;
-  void operator()(const AttachRequest&) const { WAYBILL_POINTS("attach"); }
-  void operator()(const TurnRequest&) const { WAYBILL_POINTS("turn"); }
-  void operator()(const RunRequest&) const { WAYBILL_POINTS("run"); }
-  void operator()(const ObservedFacts&) const { WAYBILL_POINTS("facts"); }
-  void operator()(const InboxRequest&) const { WAYBILL_POINTS("inbox"); }
-  void operator()(const FlushedRequest&) const { WAYBILL_POINTS("flushed"); }
-  void operator()(const AckRequest&) const { WAYBILL_POINTS("ack"); }
-  void operator()(const StopRequest&) const { WAYBILL_POINTS("stop"); }
-  // These write nothing that is not written again, or are only timers and closed connections.
-  void operator()(const ShowRequest&) const {}
-  void operator()(const WaitRequest&) const {}
-  void operator()(const SessionShowRequest&) const {}
-  void operator()(const SessionWaitRequest&) const {}
-  void operator()(const StatusRequest&) const {}
-  void operator()(const ConnectionClosed&) const {}
-  void operator()(const HostGone&) const {}
-  void operator()(const StopAllRequest&) const {}
-};
-#undef WAYBILL_POINTS
 
 // What is told once and by nobody again.
 bool happened(const Command& command) {
@@ -131,8 +89,11 @@ class Engine::Impl {
   Result<Reply> answer_poisoned(const Command& command);
   void drop_waiters_of(ConnectionId connection);
   bool reachable(const core::Owner& owner) const;
+  std::vector<SessionId> all_reachable() const;
+  void replace_earlier(const Item& item, std::vector<Answer>& answers);
   Context context() {
-    return {connections_, poisoned_owners_, [this](const auto& owner) { return reachable(owner); }};
+    return {connections_, poisoned_owners_, [this](const auto& owner) { return reachable(owner); },
+            [this] { return all_reachable(); }};
   }
 
   Parts parts_;
@@ -344,6 +305,7 @@ bool Engine::Impl::run_item(Work& work, const Item& item, std::vector<Answer>& a
     if (item.waiter != nullptr) item.waiter->answered = true;
     answers.push_back({*item.done, std::move(**result)});
   } else if (first) {
+    replace_earlier(item, answers);
     park(item);
   }
   return true;
@@ -548,19 +510,40 @@ void Engine::Impl::drop_waiters_of(ConnectionId connection) {
   std::erase_if(waiters_, [](const auto& entry) { return entry.second.empty(); });
 }
 
-bool Engine::Impl::reachable(const core::Owner& owner) const {
-  const auto found = waiters_.find(owner);
-  if (found == waiters_.end()) return false;
-  return std::ranges::any_of(found->second, [](const Waiter& waiter) {
-    return std::holds_alternative<InboxRequest>(waiter.command);
-  });
+namespace {
+
+bool waits_for_deliveries(const Waiter& waiter) {
+  return std::holds_alternative<InboxRequest>(waiter.command) ||
+         std::holds_alternative<WakeRequest>(waiter.command);
 }
 
-void prepare(core::JobFacts& facts, const Settings& settings) {
-  const std::string rendered = text::render(facts.tail);
-  const auto most = static_cast<std::size_t>(settings.notice_tail_bytes);
-  const std::size_t from = rendered.size() > most ? rendered.size() - most : 0;
-  facts.tail = rendered.substr(text::boundary_after(rendered, from));
+}  // namespace
+
+bool Engine::Impl::reachable(const core::Owner& owner) const {
+  const auto found = waiters_.find(owner);
+  return found != waiters_.end() && std::ranges::any_of(found->second, waits_for_deliveries);
+}
+
+std::vector<SessionId> Engine::Impl::all_reachable() const {
+  constexpr std::size_t kMost = 1000;
+  std::vector<SessionId> sessions;
+  for (const auto& [owner, list] : waiters_) {
+    if (sessions.size() == kMost) break;
+    if (core::is_user_session(owner)) continue;
+    if (std::ranges::any_of(list, waits_for_deliveries)) sessions.push_back(owner.session);
+  }
+  return sessions;
+}
+
+// One call at a time waits for a session's wake: the newest, which its client will keep longest.
+void Engine::Impl::replace_earlier(const Item& item, std::vector<Answer>& answers) {
+  const auto* request = std::get_if<WakeRequest>(item.command);
+  if (request == nullptr) return;
+  for (Waiter& waiter : waiters_[request->caller.owner]) {
+    if (waiter.answered || !std::holds_alternative<WakeRequest>(waiter.command)) continue;
+    waiter.answered = true;
+    answers.push_back({waiter.done, Reply(WakeReply{false, true})});
+  }
 }
 
 Engine::Engine(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}

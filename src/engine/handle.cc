@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "core/retry.h"
+#include "engine/clients.h"
 #include "engine/deliver.h"
 #include "engine/jobs.h"
 #include "engine/turns.h"
 #include "engine/views.h"
+#include "engine/wake.h"
 #include "store/random.h"
 
 namespace waybill::engine {
@@ -67,6 +69,38 @@ class Handler {
     return reply(std::move(made));
   }
 
+  Outcome operator()(const DetachRequest& request) {
+    TRY(detach(work_, context_.connections, request));
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const ReturnedRequest& request) {
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "A delivery"));
+    TRY(returned(work_, request.caller, host, request.delivery));
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const WakeRequest& request) {
+    if (look_.first) TRY(check_timeout(work_.settings(), request.timeout));
+    TRY_ASSIGN(std::optional<WakeReply> made,
+               wake(work_, context_.connections, request, look_.last));
+    if (!made) return kNotYet;
+    return reply(*made);
+  }
+
+  Outcome operator()(const CallRequest& request) {
+    TRY_ASSIGN(const Host host,
+               need_host(work_, context_.connections, request.caller, "Announcing a call"));
+    TRY(announce(work_, host, request));
+    return reply(std::monostate{});
+  }
+
+  Outcome operator()(const HostRequest& request) {
+    TRY_ASSIGN(HostReply found, whose(work_, request));
+    return reply(std::move(found));
+  }
+
   Outcome operator()(const SessionShowRequest& request) {
     TRY(recognise(work_, context_.connections, request.caller));
     TRY_ASSIGN(SessionView view, session_view(request.caller.owner));
@@ -96,7 +130,11 @@ class Handler {
     const core::Owner& owner = request.caller.owner;
     TRY_ASSIGN(const Host host,
                need_host(work_, context_.connections, request.caller, "The inbox"));
-    if (look_.first) TRY(acknowledge_earlier(work_, request.caller, host.fence));
+    if (look_.first && request.tool) {
+      TRY(acknowledge_tool_results(work_, owner, host.fence));
+    } else if (look_.first) {
+      TRY(acknowledge_earlier(work_, request.caller, host.fence));
+    }
     TRY_ASSIGN(const std::optional<store::TurnRow> turn, own_turn(owner, host));
     TRY_ASSIGN(std::vector<store::InboxRow> rows, inbox_rows(request, turn));
     InboxReply answer;
@@ -110,7 +148,7 @@ class Handler {
   Outcome operator()(const FlushedRequest& request) {
     TRY_ASSIGN(const Host host,
                need_host(work_, context_.connections, request.caller, "A delivery"));
-    TRY(flushed(work_, request.caller, host, request.delivery));
+    TRY(flushed(work_, request, host));
     return reply(std::monostate{});
   }
 
@@ -131,6 +169,7 @@ class Handler {
     status.incarnation = work_.parts().incarnation;
     status.settings = work_.settings();
     status.running_jobs = work_.sequences().running;
+    status.reachable = context_.all_reachable();
     TRY_ASSIGN(status.queued_jobs, store::count_queued(work_.db()));
     TRY_ASSIGN(status.sessions, store::count_sessions(work_.db()));
     TRY_ASSIGN(status.undelivered, store::count_all_live_inbox(work_.db()));
@@ -236,6 +275,7 @@ class Handler {
   }
 
   static core::OfferPath path_of(const InboxRequest& request) {
+    if (request.tool) return core::OfferPath::tool;
     if (request.no_ack) return core::OfferPath::hold;
     return request.follow ? core::OfferPath::follow : core::OfferPath::inbox;
   }
@@ -283,6 +323,7 @@ bool changes(const Command& command) {
   return !std::holds_alternative<ShowRequest>(command) &&
          !std::holds_alternative<SessionShowRequest>(command) &&
          !std::holds_alternative<StatusRequest>(command) &&
+         !std::holds_alternative<HostRequest>(command) &&
          !std::holds_alternative<SessionWaitRequest>(command);
 }
 
@@ -337,6 +378,9 @@ Waits waits_of(const Command& command) {
   if (const auto* inbox = std::get_if<InboxRequest>(&command)) {
     return {inbox->caller.owner, inbox->caller.connection, inbox->timeout.value_or(Millis(0)), 2};
   }
+  if (const auto* wake = std::get_if<WakeRequest>(&command)) {
+    return {wake->caller.owner, wake->caller.connection, wake->timeout, 2};
+  }
   if (const auto* session = std::get_if<SessionWaitRequest>(&command)) {
     return {session->caller.owner, session->caller.connection, session->timeout, 3};
   }
@@ -356,6 +400,8 @@ Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
       const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
       return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");
     }
+    case core::OwedKind::wake:
+      return wake_due(work, owed.owner);
     case core::OwedKind::supervise:
       break;  // waits for facts, not for time
   }

@@ -14,8 +14,9 @@ namespace waybill::engine {
 struct Context {
   KeyedConnections& connections;
   PoisonedOwners& poisoned;
-  // A connection of the session's host waits on its inbox right now.
+  // The session's host waits right now, on its inbox or for a wake.
   std::function<bool(const core::Owner&)> reachable;
+  std::function<std::vector<SessionId>()> all_reachable;
 };
 
 struct Look {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "engine/clients.h"
 #include "engine/jobs.h"
 #include "engine/views.h"
 #include "store/random.h"
@@ -80,6 +81,7 @@ std::string fingerprint(Work& work, const RunRequest& request) {
   put_field(text, request.cwd);
   put_field(text, request.command);
   for (const std::string& arg : request.argv) put_field(text, arg);
+  for (const std::string& word : request.wrapper) put_field(text, word);
   return work.sealer().fingerprint(text);
 }
 
@@ -106,6 +108,13 @@ Result<void> check_delivery_path(Work& work, const RunRequest& request,
         ErrorCode::no_delivery_path,
         "This session's host said that it will not return (--one-shot), so the job's end would "
         "be heard by nobody; use --owner turn.");
+  }
+  return {};
+}
+
+Result<void> check_rules(const core::Rules& rules, const RunRequest& request) {
+  if (auto why = core::refused_by(rules, command_text(request))) {
+    return fail(ErrorCode::forbidden, *why + " Nothing was started.");
   }
   return {};
 }
@@ -145,6 +154,7 @@ store::JobRow new_job(Work& work, const RunRequest& request, std::string print) 
   job.scope.sandbox = SandboxId("local");
   job.scope.generation = work.parts().channel.generation();
   job.owner = request.owner;
+  job.wake = request.wake;
   job.label = request.label;
   job.command_preview = text::preview(
       command_text(request), static_cast<std::size_t>(work.settings().command_preview_chars));
@@ -174,11 +184,13 @@ std::vector<std::string> job_environment(const RunRequest& request, const JobId&
   return env;
 }
 
-Result<void> store_launch(Work& work, const RunRequest& request, const store::JobRow& job) {
+Result<void> store_launch(Work& work, const RunRequest& request, const store::JobRow& job,
+                          std::vector<std::string> wrapper) {
   const Settings& settings = work.settings();
   store::LaunchRow launch;
   launch.job = job.id;
   launch.shell = request.shell;
+  launch.wrapper = std::move(wrapper);
   launch.deadline = request.deadline;
   launch.grace = request.grace.value_or(settings.stop_grace);
   launch.umask = request.umask;
@@ -223,18 +235,26 @@ std::optional<Result<RunReply>> replay(Work& work, const RunRequest& request,
 
 Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool reachable) {
   const core::Owner& owner = request.caller.owner;
+  TRY_ASSIGN(const std::optional<store::ClientRow> client, client_of(work, owner));
+  if (client && !client->sealed_resume.empty()) reachable = true;  // closed, it can be started
   const std::string print = fingerprint(work, request);
   if (auto known = replay(work, request, print, reachable)) return std::move(*known);
   TRY(request.launchable);
   TRY_ASSIGN(store::SessionRow * session, work.session(owner));
   TRY(check_delivery_path(work, request, *session));
   TRY(check_limits(work, owner, *session));
+  std::vector<std::string> wrapper;
+  if (client) {
+    TRY(check_rules({client->allow, client->deny}, request));
+    wrapper = client->wrapper;
+  }
+  wrapper.insert(wrapper.end(), request.wrapper.begin(), request.wrapper.end());
 
   RunReply reply;
   TRY_ASSIGN(reply.twin, store::find_twin(work.db(), print));
   store::JobRow job = new_job(work, request, print);
   TRY(work.accept(job, request.caller.host_key ? "owner" : "user"));
-  TRY(store_launch(work, request, job));
+  TRY(store_launch(work, request, job, wrapper));
   if (request.key) {
     TRY(store::insert_key(work.db(), owner, *request.key, {job.id, print}, work.now()));
   }
@@ -245,6 +265,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   if (slot) TRY(claim(work, job));
   TRY_ASSIGN(reply.job, view_new_job(work.db(), job, session->queued));
   reply.job.shell = request.shell;
+  reply.job.wrapper = std::move(wrapper);
   reply.delivery_path = path_of(request, reachable);
   return reply;
 }
@@ -295,6 +316,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
   launch.job = job.id;
   launch.node_seq = work.sequences().node;
   launch.shell = row->shell;
+  launch.wrapper = row->wrapper;
   launch.command = std::move(secret.command);
   launch.argv = std::move(secret.argv);
   launch.env = std::move(secret.env);

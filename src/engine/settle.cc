@@ -2,7 +2,10 @@
 #include "engine/deliver.h"
 #include "engine/jobs.h"
 #include "engine/turns.h"
+#include "engine/wake.h"
 #include "store/json_columns.h"
+#include "text/render.h"
+#include "text/utf8.h"
 
 namespace waybill::engine {
 namespace {
@@ -202,6 +205,7 @@ Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
   }
   TRY(let_go(work, job.id, facts));
   TRY(turn_job_settled(work, job));
+  TRY(wake_job_settled(work, job));
   return fill_slots(work);
 }
 
@@ -258,6 +262,13 @@ Result<void> stop_stuck(Work& work, const JobId& id) {
                 who.empty() ? "the stop is not confirmed" : "still there: " + who));
   return publish(work, *job, core::ReceiptName::stop_stuck, core::EventType::job_stop_stuck, true,
                  {}, store::encode_notes(job->survivors));
+}
+
+void prepare(core::JobFacts& facts, const Settings& settings) {
+  const std::string rendered = text::render(facts.tail);
+  const auto most = static_cast<std::size_t>(settings.notice_tail_bytes);
+  const std::size_t from = rendered.size() > most ? rendered.size() - most : 0;
+  facts.tail = rendered.substr(text::boundary_after(rendered, from));
 }
 
 }  // namespace waybill::engine

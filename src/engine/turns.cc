@@ -3,6 +3,7 @@
 #include "engine/deliver.h"
 #include "engine/jobs.h"
 #include "engine/views.h"
+#include "engine/wake.h"
 
 namespace waybill::engine {
 namespace {
@@ -48,7 +49,8 @@ Result<void> close_turn(Work& work, store::TurnRow& turn, Taken taken) {
   turn.closed_at = work.now();
   TRY(store::update_turn(work.db(), turn));
   TRY(work.settle_owed(core::OwedKind::turn_abandon, turn_key(turn.owner, turn.id)));
-  return work.touch(turn.owner);
+  TRY(work.touch(turn.owner));
+  return plan_wake(work, turn.owner);
 }
 
 Result<void> set_state(Work& work, store::TurnRow& turn, core::TurnState state) {
@@ -73,11 +75,11 @@ Result<TurnReply> answer(Work& work, const store::TurnRow& turn, std::optional<H
   return reply;
 }
 
-Result<std::optional<HandOver>> hand_over(Work& work, const Caller& caller, const Host& host,
+Result<std::optional<HandOver>> hand_over(Work& work, const TurnRequest& request, const Host& host,
                                           const store::TurnRow& turn, Which which) {
   TRY_ASSIGN(std::vector<store::InboxRow> rows, deliverable(work, turn.owner, turn.id, which));
-  const OfferTarget target{turn.owner, host.fence, caller.connection, core::OfferPath::turn,
-                           turn.id};
+  const core::OfferPath path = request.adapter ? core::OfferPath::adapter : core::OfferPath::turn;
+  const OfferTarget target{turn.owner, host.fence, request.caller.connection, path, turn.id};
   return offer(work, target, std::move(rows));
 }
 
@@ -107,12 +109,26 @@ Error closed_turn(const TurnId& turn) {
   return Error{ErrorCode::conflict, "Turn " + turn.str() + " is closed; begin another."};
 }
 
+// A client that begins another turn has ended the one before, and need not have said so (a person
+// interrupted it, or its hook did not run). What that took was read; jobs of its own live on.
+Result<void> supersede_turn(Work& work, store::TurnRow& open, const Host& host) {
+  TRY_ASSIGN(const bool live, has_live_jobs(work, open));
+  const bool own = open.fence == host.fence;
+  if (!live) return close_turn(work, open, own ? Taken::processed : Taken::unknown);
+  if (own) TRY(acknowledge_turn(work, open.owner, open.id, open.fence));
+  return abandon_turn(work, open.owner, open.id, "its host began another turn");
+}
+
 Result<TurnReply> begin(Work& work, const TurnRequest& request, const Host& host) {
   const core::Owner& owner = request.caller.owner;
   TRY_ASSIGN(std::optional<store::TurnRow> turn, store::find_turn(work.db(), owner, request.turn));
   if (turn && turn->state == core::TurnState::closed) return fail(closed_turn(request.turn));
   if (!turn) {
-    TRY_ASSIGN(const std::optional<store::TurnRow> open, store::find_open_turn(work.db(), owner));
+    TRY_ASSIGN(std::optional<store::TurnRow> open, store::find_open_turn(work.db(), owner));
+    if (open && request.supersede) {
+      TRY(supersede_turn(work, *open, host));
+      open.reset();
+    }
     if (open) return fail(other_turn(open->id));
     turn.emplace();
     turn->owner = owner;
@@ -120,13 +136,13 @@ Result<TurnReply> begin(Work& work, const TurnRequest& request, const Host& host
     turn->fence = host.fence;
     turn->begun_at = work.now();
     TRY(store::insert_turn(work.db(), *turn));
+    TRY(turn_began(work, owner, request.author));
     TRY(work.touch(owner));
   } else {
     TRY_ASSIGN(turn, need_turn(work, request, host));
   }
   if (turn->stopped) return answer(work, *turn, std::nullopt);
-  TRY_ASSIGN(std::optional<HandOver> messages,
-             hand_over(work, request.caller, host, *turn, Which::all));
+  TRY_ASSIGN(std::optional<HandOver> messages, hand_over(work, request, host, *turn, Which::all));
   return answer(work, *turn, std::move(messages));
 }
 
@@ -134,8 +150,7 @@ Result<TurnReply> step(Work& work, const TurnRequest& request, const Host& host)
   TRY_ASSIGN(store::TurnRow turn, need_turn(work, request, host));
   if (turn.state == core::TurnState::closed) return fail(closed_turn(turn.id));
   if (turn.stopped) return answer(work, turn, std::nullopt);
-  TRY_ASSIGN(std::optional<HandOver> messages,
-             hand_over(work, request.caller, host, turn, Which::all));
+  TRY_ASSIGN(std::optional<HandOver> messages, hand_over(work, request, host, turn, Which::all));
   if (messages) TRY(set_state(work, turn, core::TurnState::open));
   return answer(work, turn, std::move(messages));
 }
@@ -147,8 +162,11 @@ Result<std::optional<TurnReply>> end(Work& work, const TurnRequest& request, con
   TRY_ASSIGN(store::TurnRow turn, need_turn(work, request, host));
   std::optional<HandOver> messages;
   if (turn.state != core::TurnState::closed) {
-    if (!turn.stopped) {
-      TRY_ASSIGN(messages, hand_over(work, request.caller, host, turn, Which::waking));
+    // Going on after the end is a continuation that no user asked for.
+    TRY_ASSIGN(const bool may, may_continue(work, turn.owner));
+    if (!turn.stopped && may) {
+      TRY_ASSIGN(messages, hand_over(work, request, host, turn, Which::waking));
+      if (messages) TRY(continued(work, turn.owner));
     }
     TRY_ASSIGN(const bool live, has_live_jobs(work, turn));
     if (messages) {
@@ -211,8 +229,7 @@ Result<TurnReply> resume(Work& work, const TurnRequest& request, const Host& hos
   TRY(work.settle_owed(core::OwedKind::turn_abandon, turn_key(turn->owner, turn->id)));
   if (turn->stopped) return answer(work, *turn, std::nullopt);  // it can only be closed
   TRY(set_state(work, *turn, core::TurnState::open));
-  TRY_ASSIGN(std::optional<HandOver> messages,
-             hand_over(work, request.caller, host, *turn, Which::all));
+  TRY_ASSIGN(std::optional<HandOver> messages, hand_over(work, request, host, *turn, Which::all));
   return answer(work, *turn, std::move(messages));
 }
 
@@ -241,7 +258,7 @@ Result<std::optional<TurnReply>> turn(Work& work, KeyedConnections& connections,
   }
   TRY_ASSIGN(const Host host, need_host(work, connections, request.caller, "A turn"));
   // A wait that is looked at again is the same call: what it hands over must not confirm itself.
-  if (first) TRY(acknowledge_earlier(work, request.caller, host.fence));
+  if (first && !request.adapter) TRY(acknowledge_earlier(work, request.caller, host.fence));
   switch (request.verb) {
     case core::TurnVerb::begin:
       return begin(work, request, host).map(some);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "store/clients.h"
+
 namespace waybill::engine {
 namespace {
 
@@ -32,7 +34,9 @@ std::string why_waiting(const store::JobRow& job) {
 }
 
 Result<void> add_history(store::Database& db, const store::JobRow& job, JobView& view) {
-  TRY_ASSIGN(view.shell, store::find_shell(db, job.id));
+  TRY_ASSIGN(store::LaunchForm form, store::find_launch_form(db, job.id));
+  view.shell = std::move(form.shell);
+  view.wrapper = std::move(form.wrapper);
   TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_job(db, job.id));
   for (const store::InboxRow& row : rows) view.events.push_back(view_event(row));
@@ -128,9 +132,9 @@ SessionView view_unknown_session(const core::Owner& owner) {
 
 namespace {
 
-core::Phase phase_of(const SessionView& view) {
+core::Phase phase_of(const SessionView& view, bool waking) {
   if (!view.lease_live) return core::Phase::absent;
-  if (!view.turn) return core::Phase::idle;
+  if (!view.turn) return waking ? core::Phase::waking : core::Phase::idle;
   return view.turn->stopped ? core::Phase::cancelling : core::Phase::running;
 }
 
@@ -143,6 +147,7 @@ Result<SessionView> view_session(store::Database& db, const Settings& settings,
   view.fence = session.fence;
   view.revision = session.revision;
   view.one_shot = session.one_shot;
+  view.client = session.client;
   view.host_pid = session.host_pid;
   view.lease_live = session.lease_live;
   view.running_jobs = session.running;
@@ -155,9 +160,13 @@ Result<SessionView> view_session(store::Database& db, const Settings& settings,
     if (turn) lasts = std::max(lasts, session.lease.value_or(settings.turn_lease));
     view.lease_until = *session.last_call_at + lasts;
   }
-  view.phase = phase_of(view);
+  view.phase = phase_of(view, session.wake_until.has_value());
   TRY_ASSIGN(const std::vector<store::InboxRow> inbox, store::live_inbox(db, session.owner));
   view.undelivered = inbox.size();
+  if (!session.client.empty()) {
+    TRY_ASSIGN(const std::optional<store::ClientRow> client, store::find_client(db, session.owner));
+    if (client) view.wakes = client->wakes;
+  }
   view.withheld = static_cast<std::uint64_t>(std::ranges::count_if(
       inbox, [](const store::InboxRow& row) { return row.withheld != core::Withheld::no; }));
   return view;

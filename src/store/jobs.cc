@@ -118,17 +118,18 @@ Result<void> insert_job(Database& db, const JobRow& job) {
 Result<void> insert_launch(Database& db, const LaunchRow& launch) {
   static const std::string sql =
       "INSERT INTO launch (job, shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, "
-      "sealed, umask) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+      "sealed, umask, wrapper) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
   TRY(db.run(sql, {launch.job, launch.shell, launch.deadline, launch.grace, launch.cap_bytes,
-                   launch.head_bytes, launch.leftovers, Bytes{launch.sealed}, launch.umask}));
+                   launch.head_bytes, launch.leftovers, Bytes{launch.sealed}, launch.umask,
+                   encode_texts(launch.wrapper)}));
   return {};
 }
 
 Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
   static const std::string sql =
-      "SELECT shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, sealed, umask "
-      "FROM launch WHERE job = $1";
+      "SELECT shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, sealed, umask, "
+      "wrapper FROM launch WHERE job = $1";
   return db.first<LaunchRow>(sql, {job}, [&](const Row& row) -> Result<LaunchRow> {
     LaunchRow launch;
     launch.job = job;
@@ -140,16 +141,20 @@ Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
     TRY_ASSIGN(launch.leftovers, read_word<core::LeftoverPolicy>(row.text(5), "launch.leftovers"));
     launch.sealed = row.string(6);
     launch.umask = static_cast<unsigned>(row.integer(7)) & 0777U;
+    TRY_ASSIGN(launch.wrapper, decode_texts(row.text(8)));
     return launch;
   });
 }
 
-Result<std::string> find_shell(Database& db, const JobId& job) {
-  TRY_ASSIGN(
-      std::optional<std::string> shell,
-      db.first<std::string>("SELECT shell FROM launch WHERE job = $1", {job},
-                            [](const Row& row) -> Result<std::string> { return row.string(0); }));
-  return shell.value_or("");
+Result<LaunchForm> find_launch_form(Database& db, const JobId& job) {
+  TRY_ASSIGN(std::optional<LaunchForm> form,
+             db.first<LaunchForm>("SELECT shell, wrapper FROM launch WHERE job = $1", {job},
+                                  [](const Row& row) -> Result<LaunchForm> {
+                                    LaunchForm found{row.string(0), {}};
+                                    TRY_ASSIGN(found.wrapper, decode_texts(row.text(1)));
+                                    return found;
+                                  }));
+  return form.value_or(LaunchForm{});
 }
 
 Result<std::optional<JobRow>> find_job(Database& db, const JobId& job) {

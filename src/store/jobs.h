@@ -72,6 +72,7 @@ struct LaunchRow {
   std::uint64_t cap_bytes = 0;
   std::uint64_t head_bytes = 0;
   core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;
+  std::vector<std::string> wrapper;  // program and arguments that the command is run through
   std::string sealed;
 };
 
@@ -90,8 +91,12 @@ struct IdempotencyRow {
 Result<void> insert_job(Database& db, const JobRow& job);
 Result<void> insert_launch(Database& db, const LaunchRow& launch);
 Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job);
-// The shell of the launch; "" for argv form. Needs no key.
-Result<std::string> find_shell(Database& db, const JobId& job);
+// What of the launch can be told without the key.
+struct LaunchForm {
+  std::string shell;  // "" argv form
+  std::vector<std::string> wrapper;
+};
+Result<LaunchForm> find_launch_form(Database& db, const JobId& job);
 
 Result<std::optional<JobRow>> find_job(Database& db, const JobId& job);
 // The same, but another owner's job is as good as none.

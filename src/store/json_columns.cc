@@ -250,4 +250,22 @@ Result<std::vector<core::ProcessNote>> decode_notes(std::string_view text) {
   return notes;
 }
 
+std::string encode_texts(const std::vector<std::string>& texts) {
+  json::array array;
+  for (const std::string& text : texts) array.push_back(json::value(text));
+  return json::serialize(array);
+}
+
+Result<std::vector<std::string>> decode_texts(std::string_view text) {
+  const json::value value = parse(text);
+  const json::array* array = value.if_array();
+  if (array == nullptr) return fail(corrupt("list of words"));
+  std::vector<std::string> texts;
+  for (const json::value& item : *array) {
+    if (!item.is_string()) return fail(corrupt("list of words"));
+    texts.emplace_back(item.get_string());
+  }
+  return texts;
+}
+
 }  // namespace waybill::store

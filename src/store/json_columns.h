@@ -27,4 +27,7 @@ Result<core::UsageFacts> decode_usage(std::string_view text);
 std::string encode_notes(const std::vector<core::ProcessNote>& notes);
 Result<std::vector<core::ProcessNote>> decode_notes(std::string_view text);
 
+std::string encode_texts(const std::vector<std::string>& texts);
+Result<std::vector<std::string>> decode_texts(std::string_view text);
+
 }  // namespace waybill::store

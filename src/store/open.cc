@@ -34,6 +34,7 @@ Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   const auto create = [&]() -> Result<void> {
     TRY(database.script(for_sqlite(std::string(kSchemaCore))));
     TRY(database.script(kSchemaGuardsSqlite));
+    TRY(database.script(for_sqlite(std::string(kSchemaClients))));
     const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
     TRY(database.run(insert, {"incarnation", random_id("s", clock)}));
@@ -60,7 +61,8 @@ Result<std::string> meta(SqliteDatabase& database, std::string_view key) {
   return value;
 }
 
-Result<void> check_version(SqliteDatabase& database) {
+// The version of the store, which this program can serve.
+Result<int> check_version(SqliteDatabase& database) {
   TRY_ASSIGN(const std::string text, meta(database, "schema_version"));
   int version = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
@@ -74,7 +76,22 @@ Result<void> check_version(SqliteDatabase& database) {
                                             std::to_string(kSchemaVersion) +
                                             ". Run the newer Waybill; nothing was changed.");
   }
-  return {};
+  return version;
+}
+
+// Forward only, each step in one transaction with the number that it leads to.
+Result<void> migrate(SqliteDatabase& database, int version) {
+  if (version >= kSchemaVersion) return {};
+  TRY(database.begin());
+  const auto step = [&]() -> Result<void> {
+    TRY(database.script(for_sqlite(std::string(kSchemaClients))));
+    TRY(database.run("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
+                     {std::to_string(kSchemaVersion)}));
+    return database.commit();
+  };
+  auto stepped = step();
+  if (!stepped) database.rollback();
+  return stepped;
 }
 
 // A chopped or scribbled file is found here, before anything is served from it.
@@ -127,8 +144,9 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
     TRY(create_schema(*store.writer, clock));
     store.created = true;
   } else {
-    TRY(check_version(*store.writer));
+    TRY_ASSIGN(const int version, check_version(*store.writer));
     TRY(check_integrity(*store.writer));
+    TRY(migrate(*store.writer, version));
   }
   TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
   return store;

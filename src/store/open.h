@@ -11,7 +11,7 @@
 
 namespace waybill::store {
 
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 struct OpenedStore {
   std::unique_ptr<SqliteDatabase> writer;

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view kSessionColumns =
     "tenant, session, host_key_hash, fence, lease_live, lease_ms, host_pid, host_pid_start, "
-    "last_call_at, one_shot, revision, running, queued, created_at";
+    "last_call_at, one_shot, revision, running, queued, created_at, client, wake_until";
 
 std::string select_sessions(std::string_view where) {
   return "SELECT " + std::string(kSessionColumns) + " FROM session WHERE " + std::string(where);
@@ -26,6 +26,8 @@ Result<SessionRow> read_session(const Row& row) {
   session.running = static_cast<std::uint64_t>(row.integer(11));
   session.queued = static_cast<std::uint64_t>(row.integer(12));
   session.created_at = row.time(13);
+  session.client = row.string(14);
+  session.wake_until = row.maybe_time(15);
   return session;
 }
 
@@ -68,11 +70,11 @@ Result<std::optional<SessionRow>> find_session(Database& db, const core::Owner& 
 Result<void> insert_session(Database& db, const SessionRow& s) {
   static const std::string sql =
       "INSERT INTO session (tenant, session, host_key_hash, fence, lease_live, lease_ms, host_pid, "
-      "host_pid_start, last_call_at, one_shot, revision, running, queued, created_at) VALUES "
-      "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+      "host_pid_start, last_call_at, one_shot, revision, running, queued, created_at, client, "
+      "wake_until) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
   TRY(db.run(sql, {s.owner.tenant, s.owner.session, s.host_key_hash, s.fence, s.lease_live, s.lease,
                    s.host_pid, s.host_pid_start, s.last_call_at, s.one_shot, s.revision, s.running,
-                   s.queued, s.created_at}));
+                   s.queued, s.created_at, s.client, s.wake_until}));
   return {};
 }
 
@@ -81,10 +83,10 @@ Result<void> update_session(Database& db, const SessionRow& s) {
       "UPDATE session SET host_key_hash = $3, fence = $4, lease_live = $5, lease_ms = $6, host_pid "
       "= "
       "$7, host_pid_start = $8, last_call_at = $9, one_shot = $10, revision = $11, running = $12, "
-      "queued = $13 WHERE tenant = $1 AND session = $2";
+      "queued = $13, client = $14, wake_until = $15 WHERE tenant = $1 AND session = $2";
   TRY(db.run(sql, {s.owner.tenant, s.owner.session, s.host_key_hash, s.fence, s.lease_live, s.lease,
                    s.host_pid, s.host_pid_start, s.last_call_at, s.one_shot, s.revision, s.running,
-                   s.queued}));
+                   s.queued, s.client, s.wake_until}));
   return {};
 }
 

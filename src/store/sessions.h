@@ -26,6 +26,8 @@ struct SessionRow {
   std::uint64_t running = 0;
   std::uint64_t queued = 0;
   WallTime created_at{};
+  std::string client;                  // "claude", "codex" …; "" asks for its inbox by itself
+  std::optional<WallTime> wake_until;  // a wake of the live host is open until then
 };
 
 struct TurnRow {

@@ -24,8 +24,9 @@ struct LaunchOrder {
   std::string shell;              // absolute path; empty when `argv` is run unshelled
   std::string command;            // shell form: passed as `shell -c command`
   std::vector<std::string> argv;  // argv form
-  std::string cwd;                // absolute
-  std::vector<std::string> env;   // "NAME=value", any bytes but NUL
+  std::vector<std::string> wrapper;  // program and arguments put before shell or argv
+  std::string cwd;                   // absolute
+  std::vector<std::string> env;      // "NAME=value", any bytes but NUL
   Millis grace{5000};
   std::optional<Millis>
       deadline;  // from start, monotonic, suspend excluded, kept by the supervisor

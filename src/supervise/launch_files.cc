@@ -67,12 +67,13 @@ class FieldWriter {
 };
 
 void write_program(FieldWriter& fields, const LaunchOrder& order) {
+  const std::string& first = order.shell.empty() ? order.argv.front() : order.shell;
+  fields.text("program", order.wrapper.empty() ? first : order.wrapper.front());
+  for (const std::string& word : order.wrapper) fields.text("arg", word);
   if (order.shell.empty()) {
-    fields.text("program", order.argv.front());
     for (const std::string& arg : order.argv) fields.text("arg", arg);
     return;
   }
-  fields.text("program", order.shell);
   fields.text("arg", order.shell);
   fields.text("arg", "-c");
   // Otherwise the shell would take the command for options.
@@ -187,6 +188,7 @@ LaunchFailure check_order(const LaunchOrder& order) {
   const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
   bool nul = has_nul(order.shell) || has_nul(order.command) || has_nul(order.cwd);
   for (const std::string& arg : order.argv) nul = nul || has_nul(arg);
+  for (const std::string& word : order.wrapper) nul = nul || has_nul(word);
   for (const std::string& entry : order.env) nul = nul || has_nul(entry);
   if (nul) return {"A command, argument, folder or variable holds a NUL byte.", EINVAL};
   if (!order.cwd.starts_with('/')) return {"The working folder is not an absolute path.", EINVAL};

@@ -252,8 +252,7 @@ TEST(Delivery, the_person_of_session_user_reads_without_a_key) {
   world.post(engine::FlushedRequest{user, *shown.reported});
   EXPECT_FALSE(world.ask<InboxReply>(inbox(user)).hand_over);
   EXPECT_EQ(world.refuse(turn(user, TurnVerb::begin)).code, ErrorCode::bad_request);
-  EXPECT_EQ(world.refuse(engine::AttachRequest{user, {}, {}, {}, false}).code,
-            ErrorCode::bad_request);
+  EXPECT_EQ(world.refuse(attach(user)).code, ErrorCode::bad_request);
 }
 
 TEST(Delivery, I14_launches_are_refused_while_too_many_results_wait) {

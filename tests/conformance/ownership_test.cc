@@ -43,7 +43,7 @@ TEST(Ownership, I1_result_goes_to_the_turn_that_owns_it_and_to_no_other) {
 
 TEST(Ownership, I1_naming_a_session_is_not_being_its_host) {
   World world;
-  world.ask<AttachReply>(engine::AttachRequest{host(), {}, {}, {}, false});
+  world.ask<AttachReply>(attach(host()));
   const auto made = world.ask<RunReply>(command(person(), "true"));
   world.ended(made.job.id, 0);
   EXPECT_EQ(world.refuse(inbox(person())).code, ErrorCode::unauthenticated);
@@ -55,7 +55,7 @@ TEST(Ownership, I1_naming_a_session_is_not_being_its_host) {
 
 TEST(Ownership, I16_attach_raises_the_fence_and_the_older_host_is_fenced) {
   World world;
-  const auto first = world.ask<AttachReply>(engine::AttachRequest{host(), {}, {}, {}, false});
+  const auto first = world.ask<AttachReply>(attach(host()));
   const auto made = world.ask<RunReply>(command(host(), "true"));
   world.ended(made.job.id, 0);
   const auto old = world.ask<InboxReply>(inbox(host()));
@@ -64,8 +64,7 @@ TEST(Ownership, I16_attach_raises_the_fence_and_the_older_host_is_fenced) {
 
   // Another key alone is refused while the lease is live; attaching takes the session over.
   EXPECT_EQ(world.refuse(inbox(host("s1", "other", 2))).code, ErrorCode::fenced);
-  const auto second =
-      world.ask<AttachReply>(engine::AttachRequest{host("s1", "other", 2), {}, {}, {}, false});
+  const auto second = world.ask<AttachReply>(attach(host("s1", "other", 2)));
   EXPECT_GT(second.session.fence, first.session.fence);
   EXPECT_EQ(second.outstanding.events.size(), 1U);
 
@@ -84,16 +83,14 @@ TEST(Ownership, I16_attach_raises_the_fence_and_the_older_host_is_fenced) {
 
 TEST(Ownership, I16_processes_of_one_host_share_its_lease_and_fence) {
   World world;
-  const auto first =
-      world.ask<AttachReply>(engine::AttachRequest{host("s1", "k1", 1), {}, {}, {}, false});
-  const auto second =
-      world.ask<AttachReply>(engine::AttachRequest{host("s1", "k1", 2), {}, {}, {}, false});
+  const auto first = world.ask<AttachReply>(attach(host("s1", "k1", 1)));
+  const auto second = world.ask<AttachReply>(attach(host("s1", "k1", 2)));
   EXPECT_EQ(first.session.fence, second.session.fence);
 }
 
 TEST(Ownership, I16_a_lapsed_lease_returns_rows_and_lets_another_key_in) {
   World world;
-  world.ask<AttachReply>(engine::AttachRequest{host(), {}, {}, {}, false});
+  world.ask<AttachReply>(attach(host()));
   const auto made = world.ask<RunReply>(command(host(), "true"));
   world.ended(made.job.id, 0);
   const auto taken = world.ask<InboxReply>(inbox(host()));
@@ -141,7 +138,8 @@ TEST(Ownership, no_delivery_path_is_refused_and_nothing_is_made) {
   EXPECT_EQ(world.refuse(turn_command(host(), "true", "t1")).code, ErrorCode::no_delivery_path);
   world.ask<TurnReply>(turn(host(), TurnVerb::begin, "t2"));
   EXPECT_EQ(world.refuse(turn_command(host(), "true", "t1")).code, ErrorCode::no_delivery_path);
-  engine::AttachRequest once{host(), {}, {}, {}, true};
+  engine::AttachRequest once = attach(host());
+  once.one_shot = true;
   world.ask<AttachReply>(once);
   EXPECT_EQ(world.refuse(command(host(), "true", "t2")).code, ErrorCode::no_delivery_path);
   EXPECT_TRUE(world.channel.orders.empty());

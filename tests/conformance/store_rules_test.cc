@@ -198,10 +198,37 @@ TEST(StoreRules, I12_a_newer_store_is_refused_and_left_alone) {
   World world;
   one_job(world);
   world.crash();
-  ASSERT_TRUE(world.db().script("UPDATE meta SET value = '2' WHERE key = 'schema_version'"));
+  ASSERT_TRUE(world.db().script("UPDATE meta SET value = '3' WHERE key = 'schema_version'"));
   const auto refused = world.start();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::store_newer);
+}
+
+// Back to what version 1 was.
+constexpr std::string_view kUndoClients =
+    "DROP INDEX session_host; DROP TABLE host_call; DROP TABLE session_client; "
+    "ALTER TABLE launch DROP COLUMN wrapper; ALTER TABLE session DROP COLUMN wake_until; "
+    "ALTER TABLE session DROP COLUMN client; "
+    "UPDATE meta SET value = '1' WHERE key = 'schema_version'";
+
+TEST(StoreRules, I2_an_older_store_is_brought_forward_with_everything_in_it) {
+  World world;
+  const auto made = world.ask<engine::RunReply>(command(host(), "true"));
+  world.crash();
+  ASSERT_TRUE(world.db().script(kUndoClients));
+  ASSERT_TRUE(world.start());
+  world.ended(made.job.id, 3);
+  const auto shown = world.ask<engine::JobReply>(engine::ShowRequest{person(), made.job.id});
+  EXPECT_EQ(shown.job.status, core::JobStatus::failed);
+  EXPECT_TRUE(shown.job.wrapper.empty());
+  EXPECT_TRUE(world.ask<engine::InboxReply>(inbox(host())).hand_over);
+  std::string version;
+  ASSERT_TRUE(world.db().each("SELECT value FROM meta WHERE key = 'schema_version'", {},
+                              [&](const store::Row& row) -> Result<void> {
+                                version = row.string(0);
+                                return {};
+                              }));
+  EXPECT_EQ(version, std::to_string(store::kSchemaVersion));
 }
 
 TEST(StoreRules, I12_a_damaged_store_is_refused) {

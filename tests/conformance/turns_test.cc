@@ -137,7 +137,7 @@ TEST(Turns, a_newer_host_resumes_what_an_older_one_had_taken_and_not_ended) {
   const auto taken = world.ask<TurnReply>(turn(host(), TurnVerb::step));
   world.post(engine::FlushedRequest{host(), taken.messages->delivery});
   const auto newer = host("s1", "k2", 2);
-  const auto attached = world.ask<AttachReply>(engine::AttachRequest{newer, {}, {}, {}, false});
+  const auto attached = world.ask<AttachReply>(attach(newer));
   ASSERT_TRUE(attached.session.turn);
   EXPECT_EQ(attached.session.turn->id, TurnId("t1"));
   EXPECT_EQ(world.refuse(turn(newer, TurnVerb::step)).code, ErrorCode::conflict);
@@ -152,7 +152,7 @@ TEST(Turns, I1_a_newer_host_has_the_events_of_a_turn_only_once_it_has_resumed_it
   world.ask<TurnReply>(turn(host(), TurnVerb::begin));
   const auto made = world.ask<RunReply>(turn_command(host(), "true", "t1"));
   const auto newer = host("s1", "k2", 2);
-  world.ask<AttachReply>(engine::AttachRequest{newer, {}, {}, {}, false});
+  world.ask<AttachReply>(attach(newer));
   world.ended(made.job.id, 0);
   EXPECT_FALSE(world.ask<InboxReply>(inbox(newer)).hand_over);
   EXPECT_TRUE(world.ask<TurnReply>(turn(newer, TurnVerb::resume)).messages);
@@ -160,8 +160,10 @@ TEST(Turns, I1_a_newer_host_has_the_events_of_a_turn_only_once_it_has_resumed_it
 
 TEST(Turns, I2_a_turn_without_a_host_becomes_the_sessions_after_ten_minutes) {
   World world;
-  engine::AttachRequest attach{host(), 4711, 99, {}, false};
-  world.ask<AttachReply>(attach);
+  engine::AttachRequest request = attach(host());
+  request.host_pid = 4711;
+  request.host_pid_start = 99;
+  world.ask<AttachReply>(request);
   world.ask<TurnReply>(turn(host(), TurnVerb::begin));
   const auto made = world.ask<RunReply>(turn_command(host(), "sleep 9", "t1"));
   world.post(engine::HostGone{host().owner, 4711, 99});

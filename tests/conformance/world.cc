@@ -88,6 +88,12 @@ engine::Caller person(const std::string& session, engine::ConnectionId connectio
   return {{TenantId("local"), SessionId(session)}, std::nullopt, connection};
 }
 
+engine::AttachRequest attach(const engine::Caller& caller) {
+  engine::AttachRequest request;
+  request.caller = caller;
+  return request;
+}
+
 engine::RunRequest command(const engine::Caller& caller, const std::string& text,
                            const std::string& turn) {
   engine::RunRequest request;

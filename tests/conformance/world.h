@@ -110,6 +110,7 @@ engine::Caller host(const std::string& session = "s1", const std::string& key = 
 // Somebody of the same user who names the session.
 engine::Caller person(const std::string& session = "s1", engine::ConnectionId connection = 9);
 
+engine::AttachRequest attach(const engine::Caller& caller);
 engine::RunRequest command(const engine::Caller& caller, const std::string& text,
                            const std::string& turn = {});
 engine::RunRequest turn_command(const engine::Caller& caller, const std::string& text,

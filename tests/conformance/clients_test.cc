@@ -1,0 +1,502 @@
+// Agent clients: several processes of one host, wakes of a live host, clients that are started
+// again, sandboxes and rules of a session.
+
+#include <algorithm>
+
+#include "world.h"
+
+namespace waybill::test {
+namespace {
+
+using core::InboxState;
+using core::TurnVerb;
+using engine::AckReply;
+using engine::AttachReply;
+using engine::HostReply;
+using engine::InboxReply;
+using engine::JobReply;
+using engine::ListReply;
+using engine::RunReply;
+using engine::SessionView;
+using engine::StatusReply;
+using engine::TurnReply;
+using engine::WakeReply;
+
+// The processes of one client, by connection: all present the same key.
+constexpr engine::ConnectionId kMcp = 1;
+constexpr engine::ConnectionId kHook = 2;
+constexpr engine::ConnectionId kWaiter = 3;
+
+engine::Caller of(engine::ConnectionId connection, const std::string& session = "s1") {
+  return host(session, "k1", connection);
+}
+
+engine::AttachRequest client_attach(const engine::Caller& caller) {
+  engine::AttachRequest request = attach(caller);
+  request.client = "claude";
+  return request;
+}
+
+engine::TurnRequest prompt(const std::string& id, core::Author author = core::Author::user) {
+  engine::TurnRequest request = turn(of(kHook), TurnVerb::begin, id);
+  request.adapter = true;
+  request.supersede = true;
+  request.author = author;
+  return request;
+}
+
+engine::TurnRequest hook(TurnVerb verb, const std::string& id, engine::ConnectionId c = kHook) {
+  engine::TurnRequest request = turn(of(c), verb, id);
+  request.adapter = true;
+  return request;
+}
+
+engine::WakeRequest wake_call(engine::ConnectionId connection = kWaiter) {
+  return {of(connection), Millis(600'000)};
+}
+
+engine::InboxRequest tool_result() {
+  engine::InboxRequest request = inbox(of(kMcp));
+  request.tool = true;
+  return request;
+}
+
+engine::EventView event_of(World& world, const JobId& job) {
+  const auto shown = world.ask<JobReply>(engine::ShowRequest{person(), job});
+  EXPECT_EQ(shown.job.events.size(), 1U);
+  return shown.job.events.empty() ? engine::EventView{} : shown.job.events[0];
+}
+
+JobId ended_job(World& world, const engine::Caller& caller = of(kMcp)) {
+  const auto made = world.ask<RunReply>(command(caller, "true"));
+  world.ended(made.job.id, 0);
+  return made.job.id;
+}
+
+SessionView session(World& world) {
+  return world.ask<SessionView>(engine::SessionShowRequest{person()});
+}
+
+bool woken(const std::shared_ptr<Outcome>& call) {
+  return call->answered && call->result && std::get<WakeReply>(*call->result).wake;
+}
+
+TEST(Wake, O03_an_idle_host_is_woken_by_a_silent_job_and_its_turn_takes_the_notice) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const auto made = world.ask<RunReply>(command(of(kMcp), "wait-for-a-file", "t1"));
+  EXPECT_EQ(world.ask<TurnReply>(hook(TurnVerb::end, "t1")).turn.state, core::TurnState::closed);
+  const auto waiter = world.post(wake_call());
+  EXPECT_FALSE(waiter->answered);
+  world.pass(Millis(3'600'000));
+  const auto again = waiter->answered ? world.post(wake_call()) : waiter;
+  world.ended(made.job.id, 0);
+  EXPECT_TRUE(woken(again));
+  EXPECT_EQ(session(world).phase, core::Phase::waking);
+  EXPECT_EQ(event_of(world, made.job.id).state, InboxState::pending) << "a wake hands nothing over";
+  const auto begun = world.ask<TurnReply>(prompt("t2", core::Author::job));
+  ASSERT_TRUE(begun.messages);
+  EXPECT_EQ(begun.messages->events.at(0).job.id, made.job.id);
+  EXPECT_EQ(session(world).phase, core::Phase::running);
+}
+
+TEST(Wake, delivery_path_says_wake_only_while_somebody_waits) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  EXPECT_EQ(world.ask<RunReply>(command(of(kMcp), "true")).delivery_path,
+            core::DeliveryPath::next_attach);
+  EXPECT_TRUE(world.ask<StatusReply>(engine::StatusRequest{person()}).reachable.empty());
+  const auto waiter = world.post(wake_call());
+  EXPECT_EQ(world.ask<RunReply>(command(of(kMcp), "false")).delivery_path,
+            core::DeliveryPath::wake);
+  const auto status = world.ask<StatusReply>(engine::StatusRequest{person()});
+  ASSERT_EQ(status.reachable.size(), 1U);
+  EXPECT_EQ(status.reachable[0], SessionId("s1"));
+  world.post(engine::ConnectionClosed{kWaiter});
+  EXPECT_EQ(world.ask<RunReply>(command(of(kMcp), "echo")).delivery_path,
+            core::DeliveryPath::next_attach);
+}
+
+TEST(Wake, a_newer_waiter_replaces_the_one_before_and_one_wake_is_open_at_a_time) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const auto first = world.post(wake_call(3));
+  const auto second = world.post(wake_call(4));
+  ASSERT_TRUE(first->answered);
+  EXPECT_TRUE(std::get<WakeReply>(*first->result).replaced);
+  ended_job(world);
+  EXPECT_TRUE(woken(second));
+  const auto third = world.post(wake_call(5));
+  ended_job(world);
+  EXPECT_FALSE(third->answered) << "a wake is open";
+  // Nothing came of the first: another is tried.
+  world.pass(Millis(30'001));
+  EXPECT_TRUE(woken(third));
+}
+
+TEST(Wake, while_a_turn_runs_its_steps_take_what_comes_and_nobody_is_woken) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const auto waiter = world.post(wake_call());
+  const JobId job = ended_job(world);
+  EXPECT_FALSE(waiter->answered);
+  const auto step = world.ask<TurnReply>(hook(TurnVerb::step, "t1"));
+  ASSERT_TRUE(step.messages);
+  world.post(engine::FlushedRequest{of(kHook), step.messages->delivery});
+  world.pass(Millis(20'000));
+  EXPECT_FALSE(waiter->answered);
+  EXPECT_EQ(event_of(world, job).state, InboxState::accepted);
+}
+
+TEST(Wake, a_turn_that_was_interrupted_without_a_word_does_not_swallow_a_completion) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const auto waiter = world.post(wake_call());
+  ended_job(world);
+  world.pass(Millis(9'000));
+  EXPECT_FALSE(waiter->answered);
+  world.pass(Millis(1'001));
+  EXPECT_TRUE(woken(waiter));
+  // The client began another turn; the old one is over.
+  const auto begun = world.ask<TurnReply>(prompt("t2", core::Author::job));
+  EXPECT_TRUE(begun.messages);
+  EXPECT_EQ(world.refuse(hook(TurnVerb::step, "t1")).code, ErrorCode::conflict);
+}
+
+TEST(Wake, I18_a_session_that_goes_on_by_itself_stops_at_the_budget_until_a_user_speaks) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t0"));
+  world.ask<TurnReply>(hook(TurnVerb::end, "t0"));
+  for (int i = 1; i <= 3; ++i) {
+    const auto waiter = world.post(wake_call());
+    ended_job(world);
+    ASSERT_TRUE(woken(waiter)) << i;
+    const std::string id = "t" + std::to_string(i);
+    const auto begun = world.ask<TurnReply>(prompt(id, core::Author::job));
+    ASSERT_TRUE(begun.messages);
+    world.post(engine::FlushedRequest{of(kHook), begun.messages->delivery});
+    world.ask<TurnReply>(hook(TurnVerb::end, id));
+  }
+  EXPECT_EQ(session(world).wakes, 3U);
+  const auto waiter = world.post(wake_call());
+  const JobId job = ended_job(world);
+  world.pass(Millis(600'000 - 1));
+  EXPECT_FALSE(woken(waiter));
+  EXPECT_EQ(event_of(world, job).withheld, core::Withheld::budget);
+  EXPECT_EQ(session(world).withheld, 1U) << "visible";
+  const auto user = world.ask<TurnReply>(prompt("t9"));
+  ASSERT_TRUE(user.messages) << "it rides along with the user's turn";
+  EXPECT_EQ(session(world).wakes, 0U);
+}
+
+TEST(Wake, I18_going_on_at_a_turns_end_spends_too) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  for (int i = 0; i < 3; ++i) {
+    ended_job(world);
+    const auto end = world.ask<TurnReply>(hook(TurnVerb::end, "t1"));
+    ASSERT_TRUE(end.messages) << i;
+    world.post(engine::FlushedRequest{of(kHook), end.messages->delivery});
+  }
+  const JobId job = ended_job(world);
+  const auto end = world.ask<TurnReply>(hook(TurnVerb::end, "t1"));
+  EXPECT_FALSE(end.messages);
+  EXPECT_EQ(end.turn.state, core::TurnState::closed);
+  EXPECT_EQ(event_of(world, job).withheld, core::Withheld::budget);
+}
+
+TEST(Wake, a_person_who_looks_eats_no_wake) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const auto waiter = world.post(wake_call());
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  world.ask<JobReply>(engine::ShowRequest{person(), made.job.id});
+  world.ended(made.job.id, 0);
+  world.ask<JobReply>(engine::ShowRequest{person(), made.job.id});
+  EXPECT_TRUE(woken(waiter));
+  world.ask<JobReply>(engine::ShowRequest{person(), made.job.id});
+  EXPECT_TRUE(world.ask<TurnReply>(prompt("t1", core::Author::job)).messages);
+}
+
+TEST(Wake, only_the_host_waits_for_wakes) {
+  World world;
+  EXPECT_EQ(world.refuse(engine::WakeRequest{person(), Millis(1000)}).code,
+            ErrorCode::unauthenticated);
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const auto waiter = world.post(wake_call());
+  world.ask<AttachReply>(attach(host("s1", "other", 7)));
+  ASSERT_TRUE(waiter->answered);
+  ASSERT_FALSE(waiter->result);
+  EXPECT_EQ(waiter->result.error().code, ErrorCode::fenced);
+}
+
+// ---- several processes of one host -------------------------------------------------------------
+
+TEST(Clients, I2_a_hook_that_printed_proves_nothing_until_its_turn_ends) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const JobId job = ended_job(world);
+  const auto step = world.ask<TurnReply>(hook(TurnVerb::step, "t1", 20));
+  world.post(engine::FlushedRequest{of(20), step.messages->delivery});
+  world.post(engine::ConnectionClosed{20});
+  // Neither another hook nor the MCP process speaks for it.
+  world.ask<TurnReply>(hook(TurnVerb::step, "t1", 21));
+  world.ask<InboxReply>(tool_result());
+  EXPECT_EQ(event_of(world, job).state, InboxState::accepted);
+  world.ask<TurnReply>(hook(TurnVerb::end, "t1", 22));
+  EXPECT_EQ(event_of(world, job).state, InboxState::acked);
+  EXPECT_EQ(event_of(world, job).acked_as, core::AckedAs::processed);
+}
+
+TEST(Clients, I2_what_a_tool_result_carried_is_acknowledged_by_the_next_one) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const JobId job = ended_job(world);
+  const auto first = world.ask<InboxReply>(tool_result());
+  ASSERT_TRUE(first.hand_over);
+  world.post(engine::FlushedRequest{of(kMcp), first.hand_over->delivery});
+  world.ask<TurnReply>(prompt("t1"));
+  EXPECT_EQ(event_of(world, job).state, InboxState::accepted);
+  EXPECT_FALSE(world.ask<InboxReply>(tool_result()).hand_over);
+  EXPECT_EQ(event_of(world, job).state, InboxState::acked);
+}
+
+TEST(Clients, I3_a_hand_over_that_is_given_back_is_pending_at_once_and_a_repeat) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const JobId job = ended_job(world);
+  const auto first = world.ask<InboxReply>(tool_result());
+  world.ask<std::monostate>(engine::ReturnedRequest{of(kMcp), first.hand_over->delivery});
+  EXPECT_EQ(event_of(world, job).state, InboxState::pending);
+  const auto second = world.ask<InboxReply>(tool_result());
+  ASSERT_TRUE(second.hand_over);
+  EXPECT_TRUE(second.hand_over->repeat);
+  EXPECT_EQ(world.refuse(engine::ReturnedRequest{host("s2"), first.hand_over->delivery}).code,
+            ErrorCode::not_found);
+}
+
+TEST(Clients, a_durable_queue_of_the_client_counts_as_accepted_for_good) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const JobId job = ended_job(world);
+  const auto taken = world.ask<InboxReply>(tool_result());
+  world.ask<std::monostate>(engine::FlushedRequest{of(kMcp), taken.hand_over->delivery, true});
+  EXPECT_EQ(event_of(world, job).state, InboxState::acked);
+  EXPECT_EQ(event_of(world, job).acked_as, core::AckedAs::accepted);
+}
+
+TEST(Clients, I1_a_call_belongs_to_the_session_that_its_hook_announced) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp, "a")));
+  world.ask<AttachReply>(client_attach(of(kMcp, "b")));
+  world.ask<std::monostate>(engine::CallRequest{of(kHook, "a"), "toolu_1", TurnId("t1")});
+  const auto announced = world.ask<HostReply>(engine::HostRequest{of(kMcp), "toolu_1"});
+  EXPECT_EQ(announced.session, SessionId("a"));
+  EXPECT_EQ(announced.turn, TurnId("t1"));
+  EXPECT_TRUE(announced.announced);
+  world.clock.advance(Millis(1));
+  world.ask<AttachReply>(client_attach(of(kMcp, "b")));
+  const auto other = world.ask<HostReply>(engine::HostRequest{of(kMcp), "toolu_2"});
+  EXPECT_EQ(other.session, SessionId("b")) << "the session this host attached last";
+  EXPECT_FALSE(other.announced);
+  // Another host's announcement is nobody else's.
+  const auto foreign = world.ask<HostReply>(engine::HostRequest{host("a", "other", 9), "toolu_1"});
+  EXPECT_FALSE(foreign.session);
+}
+
+TEST(Clients, O04_sessions_of_one_host_never_get_each_others_notices) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp, "a")));
+  world.ask<AttachReply>(client_attach(of(kMcp, "b")));
+  const auto waiter = world.post(engine::WakeRequest{of(kWaiter, "b"), Millis(60'000)});
+  ended_job(world, of(kMcp, "a"));
+  EXPECT_FALSE(waiter->answered);
+  engine::InboxRequest b = inbox(of(kMcp, "b"));
+  b.tool = true;
+  EXPECT_FALSE(world.ask<InboxReply>(b).hand_over);
+  engine::InboxRequest a = inbox(of(kMcp, "a"));
+  a.tool = true;
+  EXPECT_TRUE(world.ask<InboxReply>(a).hand_over);
+}
+
+TEST(Clients, joining_never_takes_a_session_over_from_a_live_host) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  engine::AttachRequest joining = client_attach(host("s1", "other", 7));
+  joining.join = true;
+  EXPECT_EQ(world.refuse(joining).code, ErrorCode::fenced);
+  joining.caller = of(8);
+  EXPECT_EQ(world.ask<AttachReply>(joining).session.fence, 1U);
+}
+
+TEST(Clients, a_host_that_leaves_gives_its_turn_and_its_lease_up_at_once) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const JobId job = ended_job(world);
+  const auto step = world.ask<TurnReply>(hook(TurnVerb::step, "t1"));
+  world.post(engine::FlushedRequest{of(kHook), step.messages->delivery});
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  EXPECT_EQ(session(world).phase, core::Phase::absent);
+  EXPECT_FALSE(session(world).turn);
+  EXPECT_EQ(event_of(world, job).state, InboxState::pending) << "nobody saw the turn end";
+  // The next one is not refused.
+  engine::AttachRequest next = client_attach(host("s1", "k2", 7));
+  next.join = true;
+  EXPECT_EQ(world.ask<AttachReply>(next).outstanding.events_total, 1U);
+}
+
+// ---- clients that are started again ------------------------------------------------------------
+
+engine::AttachRequest resumable(const engine::Caller& caller) {
+  engine::AttachRequest request = client_attach(caller);
+  request.resume = engine::ResumeCommand{
+      {"/opt/claude", "-p", "--resume", "s1", "a background job has ended"}, "/", {"A=b"}};
+  return request;
+}
+
+std::vector<supervise::LaunchOrder> launches(World& world) {
+  std::vector<supervise::LaunchOrder> found;
+  for (const auto& order : world.channel.orders) {
+    if (order.launch && !order.launch->argv.empty()) found.push_back(*order.launch);
+  }
+  return found;
+}
+
+TEST(Resume, O34_a_closed_client_is_started_once_and_its_turn_takes_the_notice) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  EXPECT_EQ(made.delivery_path, core::DeliveryPath::wake);
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(made.job.id, 0);
+  world.pass(Millis(1));
+  ASSERT_EQ(launches(world).size(), 1U);
+  const supervise::LaunchOrder started = launches(world)[0];
+  EXPECT_EQ(started.argv.at(0), "/opt/claude");
+  EXPECT_TRUE(std::ranges::count(started.env, "A=b"));
+  world.pass(Millis(60'000));
+  EXPECT_EQ(launches(world).size(), 1U) << "not while it runs";
+  // The started client is a new host; it takes what is pending.
+  const engine::Caller fresh = host("s1", "k2", 7);
+  world.ask<AttachReply>(resumable(fresh));
+  engine::TurnRequest begin = turn(fresh, TurnVerb::begin, "t1");
+  begin.adapter = true;
+  begin.author = core::Author::job;
+  const auto begun = world.ask<TurnReply>(begin);
+  ASSERT_TRUE(begun.messages);
+  world.post(engine::FlushedRequest{fresh, begun.messages->delivery});
+  engine::TurnRequest end = begin;
+  end.verb = TurnVerb::end;
+  world.ask<TurnReply>(end);
+  world.ask<std::monostate>(engine::DetachRequest{fresh});
+  world.ended(started.job, 0);
+  world.pass(Millis(600'000));
+  EXPECT_EQ(launches(world).size(), 1U);
+  EXPECT_EQ(event_of(world, made.job.id).state, InboxState::acked);
+}
+
+TEST(Resume, without_leave_nothing_is_started) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  world.ask<AttachReply>(client_attach(of(kMcp)));  // the person changed their mind
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  EXPECT_EQ(made.delivery_path, core::DeliveryPath::next_attach);
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(made.job.id, 0);
+  world.pass(Millis(60'000));
+  EXPECT_TRUE(launches(world).empty());
+}
+
+TEST(Resume, never_while_a_host_is_there) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(made.job.id, 0);
+  // The person opens it again before the timer runs.
+  world.ask<AttachReply>(resumable(host("s1", "k2", 7)));
+  world.pass(Millis(1));
+  EXPECT_TRUE(launches(world).empty());
+}
+
+TEST(Resume, I14_a_client_that_takes_nothing_is_tried_again_and_not_for_ever) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(made.job.id, 0);
+  for (int i = 0; i < 10; ++i) {
+    world.pass(Millis(61'000));
+    if (!launches(world).empty()) world.ended(launches(world).back().job, 1);
+  }
+  EXPECT_EQ(launches(world).size(), 3U);
+  EXPECT_EQ(event_of(world, made.job.id).withheld, core::Withheld::budget);
+  EXPECT_EQ(event_of(world, made.job.id).tries, 3U);
+  EXPECT_NE(event_of(world, made.job.id).last_error, "");
+}
+
+TEST(Resume, I2_a_start_that_is_owed_survives_a_crash_of_the_daemon) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(made.job.id, 0);
+  world.crash();
+  ASSERT_TRUE(world.start());
+  world.pass(Millis(1));
+  ASSERT_EQ(launches(world).size(), 1U);
+  world.crash();
+  world.channel.orders.clear();
+  ASSERT_TRUE(world.start());
+  world.pass(Millis(600'000));
+  const auto again = launches(world);
+  EXPECT_EQ(again.size(), 1U) << "the same start is supervised, no second one is made";
+}
+
+// ---- sandbox and rules -------------------------------------------------------------------------
+
+TEST(Sandbox, the_sessions_wrapper_goes_around_every_command_and_stands_on_its_record) {
+  World world;
+  engine::AttachRequest request = client_attach(of(kMcp));
+  request.wrapper = std::vector<std::string>{"bwrap", "--ro-bind", "/", "/"};
+  world.ask<AttachReply>(request);
+  engine::RunRequest run = command(of(kMcp), "true | false");
+  run.wrapper = {"codex", "sandbox"};
+  const auto made = world.ask<RunReply>(run);
+  const std::vector<std::string> both{"bwrap", "--ro-bind", "/", "/", "codex", "sandbox"};
+  EXPECT_EQ(made.job.wrapper, both);
+  EXPECT_EQ(world.channel.orders.at(0).launch->wrapper, both);
+  EXPECT_EQ(world.channel.orders.at(0).launch->command, "true | false");
+  world.crash();
+  ASSERT_TRUE(world.start());
+  EXPECT_EQ(world.ask<JobReply>(engine::ShowRequest{person(), made.job.id}).job.wrapper, both);
+  // Who names the session is in it, too.
+  EXPECT_EQ(world.ask<RunReply>(command(person(), "ls")).job.wrapper.at(0), "bwrap");
+  EXPECT_TRUE(world.ask<RunReply>(command(person("s2"), "ls")).job.wrapper.empty());
+}
+
+TEST(Sandbox, rules_refuse_with_the_rule_that_did_and_start_nothing) {
+  World world;
+  engine::AttachRequest request = client_attach(of(kMcp));
+  request.rules = core::Rules{{"cargo *", "git *"}, {"*push*"}};
+  world.ask<AttachReply>(request);
+  EXPECT_EQ(world.refuse(command(of(kMcp), "rm -rf /")).code, ErrorCode::forbidden);
+  const Error denied = world.refuse(command(of(kMcp), "git push"));
+  EXPECT_EQ(denied.code, ErrorCode::forbidden);
+  EXPECT_NE(denied.message.find("*push*"), std::string::npos);
+  EXPECT_TRUE(world.channel.orders.empty());
+  world.ask<RunReply>(command(of(kMcp), "cargo test"));
+  // A later attach that says nothing of it changes nothing.
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  EXPECT_EQ(world.refuse(command(of(kMcp), "git push")).code, ErrorCode::forbidden);
+}
+
+}  // namespace
+}  // namespace waybill::test
