@@ -18,6 +18,7 @@ Result<int> session_command(const Context& context);
 Result<int> turn_command(const Context& context);
 Result<int> inbox_command(const Context& context);
 Result<int> ack_command(const Context& context);
+Result<int> mcp_command(const Context& context);
 Result<int> status_command(const Context& context);
 Result<int> shutdown_command(const Context& context);
 Result<int> doctor_command(const Context& context);

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/reference.h"
+#include "edge/mcp_reference.h"
 #include "edge/reference.h"
 
 namespace waybill::cli {
@@ -47,6 +48,8 @@ Result<int> perform(const Context& context) {
       return inbox_command(context);
     case CommandId::ack:
       return ack_command(context);
+    case CommandId::mcp:
+      return mcp_command(context);
     case CommandId::status:
       return status_command(context);
     case CommandId::shutdown:
@@ -64,10 +67,12 @@ Result<int> perform(const Context& context) {
 // The hidden command that writes the reference pages.
 Result<int> reference_command(const std::vector<std::string>& arguments) {
   const std::string page = arguments.size() == 2 ? arguments[1] : "";
-  if (page != "rpc" && page != "cli") {
-    return fail(ErrorCode::bad_request, "`__reference` needs rpc or cli.");
+  if (page != "rpc" && page != "cli" && page != "mcp") {
+    return fail(ErrorCode::bad_request, "`__reference` needs rpc, cli or mcp.");
   }
-  print(page == "rpc" ? edge::rpc_reference() : cli_reference());
+  print(page == "rpc"   ? edge::rpc_reference()
+        : page == "mcp" ? edge::mcp_reference()
+                        : cli_reference());
   TRY(flush_stdout());
   return 0;
 }

@@ -131,8 +131,8 @@ TEST_F(MainTest, UsageErrorsSayWhatToDo) {
   EXPECT_THAT(err, HasSubstr("Put `--` before the command"));
   run({"run", "--secret", "X", "--", "ls"});
   EXPECT_THAT(err, HasSubstr("`run --secret` does not exist yet"));
-  run({"mcp"});
-  EXPECT_THAT(err, HasSubstr("`mcp` does not exist yet"));
+  run({"agent"});
+  EXPECT_THAT(err, HasSubstr("`agent` does not exist yet"));
 }
 
 TEST_F(MainTest, NoDaemonIs122AndJsonErrorsAreJson) {

@@ -12,6 +12,7 @@
 #include "cli/answer.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/launch_params.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
 #include "cli/quote.h"
@@ -20,18 +21,8 @@
 #include "core/scope.h"
 #include "edge/json.h"
 
-extern char** environ;
-
 namespace waybill::cli {
 namespace {
-
-// Files of a job are as private as the caller's own would be. The mask can only be read by setting
-// it.
-unsigned callers_umask() {
-  const mode_t mask = ::umask(077);
-  ::umask(mask);
-  return mask & 0777U;
-}
 
 using SteadyClock = std::chrono::steady_clock;
 
@@ -39,28 +30,11 @@ tl::unexpected<Error> usage(std::string message) {
   return fail(ErrorCode::bad_request, std::move(message));
 }
 
-// Sets `name` to text, or `name`_base64 when the bytes are no text.
-void set_bytes(json::object& params, std::string_view name, const std::string& bytes) {
-  const std::string key(name);
-  if (edge::is_valid_utf8(bytes)) {
-    params[key] = bytes;
-  } else {
-    params[key + "_base64"] = edge::to_base64(bytes);
-  }
-}
-
 Result<std::string> working_directory(const Parsed& parsed) {
   const std::string asked = parsed.find("--cwd").value_or("");
   if (!asked.empty() && asked.front() == '/') return asked;
-  std::array<char, PATH_MAX> buffer{};
-  const char* here = ::getcwd(buffer.data(), buffer.size());
-  if (here == nullptr || *here != '/') {
-    const char* was = std::getenv("PWD");
-    return fail(ErrorCode::cwd_missing, "cwd missing: " + std::string(was == nullptr ? "" : was) +
-                                            " was removed; go to a directory that exists or "
-                                            "give --cwd.");
-  }
-  return asked.empty() ? std::string(here) : std::string(here) + "/" + asked;
+  TRY_ASSIGN(const std::string here, current_directory());
+  return asked.empty() ? here : here + "/" + asked;
 }
 
 Result<std::string> resolve_shell(const std::string& asked) {
@@ -82,27 +56,16 @@ Result<std::string> resolve_shell(const std::string& asked) {
               "There is no shell \"" + asked + "\" in PATH; install it or give its path.");
 }
 
-// The caller's own environment, byte for byte, with --env on top and without the host key.
-Result<std::string> environment_block(const Parsed& parsed) {
-  std::vector<std::string> entries;
-  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string_view::npos) continue;  // names no variable
-    if (name_of(text) != "WAYBILL_HOST_KEY") entries.emplace_back(text);
-  }
-  for (const std::string& given : parsed.all("--env")) {
+// The caller's own environment with --env on top.
+Result<std::string> environment_of(const Parsed& parsed) {
+  const std::vector<std::string> changes = parsed.all("--env");
+  for (const std::string& given : changes) {
     const std::size_t equals = given.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return usage("--env needs NAME=value, not \"" + given + "\".");
     }
-    std::erase_if(entries, [&](const std::string& old) { return name_of(old) == name_of(given); });
-    entries.push_back(given);
   }
-  std::string block;
-  for (const std::string& entry : entries) block += entry + '\0';
-  return block;
+  return environment_block(changes);
 }
 
 Result<void> set_command(json::object& params, const Parsed& parsed) {
@@ -129,7 +92,7 @@ Result<json::object> run_params(const Context& context) {
   TRY(set_command(params, parsed));
   TRY_ASSIGN(const std::string cwd, working_directory(parsed));
   set_bytes(params, "cwd", cwd);
-  TRY_ASSIGN(const std::string block, environment_block(parsed));
+  TRY_ASSIGN(const std::string block, environment_of(parsed));
   params["env_base64"] = edge::to_base64(block);
   params["umask"] = callers_umask();
   const char* turn = std::getenv("WAYBILL_TURN");

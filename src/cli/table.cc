@@ -228,6 +228,32 @@ void add_delivery(std::vector<CommandInfo>& out) {
                  R"({"acked":[…],"already":[…]})"});
 }
 
+void add_agents(std::vector<CommandInfo>& out) {
+  out.push_back({CommandId::mcp,
+                 "",
+                 "mcp",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "MCP server on stdin and stdout, for agents; see docs/mcp.md.",
+                 "messages of MCP, with or without --json"});
+  out.push_back({CommandId::hook,
+                 "",
+                 "hook",
+                 "CLIENT EVENT",
+                 2,
+                 2,
+                 false,
+                 {{"--resume-when-closed", "", false,
+                   "With SessionStart and UserPromptSubmit: Waybill may start the closed client "
+                   "again when a job of the session has ended."}},
+                 "What an agent client (claude, codex) runs at the events of its sessions; reads "
+                 "the client's JSON from stdin. `setup` puts it where it belongs.",
+                 "what the client reads"});
+}
+
 void add_node(std::vector<CommandInfo>& out) {
   out.push_back({CommandId::status,
                  "",
@@ -272,22 +298,6 @@ void add_node(std::vector<CommandInfo>& out) {
                  R"({"version","protocol","daemon":VERSION|null})"});
 }
 
-void add_clients(std::vector<CommandInfo>& out) {
-  out.push_back({CommandId::hook,
-                 "",
-                 "hook",
-                 "CLIENT EVENT",
-                 2,
-                 2,
-                 false,
-                 {{"--resume-when-closed", "", false,
-                   "With SessionStart and UserPromptSubmit: Waybill may start the closed client "
-                   "again when a job of the session has ended."}},
-                 "What an agent client (claude, codex) runs at the events of its sessions; reads "
-                 "the client's JSON from stdin. `setup` puts it where it belongs.",
-                 "what the client reads"});
-}
-
 std::vector<CommandInfo> build() {
   std::vector<CommandInfo> out;
   out.push_back({CommandId::serve,
@@ -306,14 +316,14 @@ std::vector<CommandInfo> build() {
   add_sessions(out);
   add_turns(out);
   add_delivery(out);
+  add_agents(out);
   add_node(out);
-  add_clients(out);
   return out;
 }
 
-constexpr std::array<std::string_view, 13> kPlannedCommands{
-    "write",  "send",    "release", "owners", "reconcile", "agent", "worker",
-    "answer", "message", "result",  "mcp",    "setup",     "prune"};
+constexpr std::array<std::string_view, 12> kPlannedCommands{
+    "write",  "send",   "release", "owners", "reconcile", "agent",
+    "worker", "answer", "message", "result", "setup",     "prune"};
 constexpr std::array<std::string_view, 7> kPlannedFlags{
     "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
 

@@ -27,6 +27,7 @@ enum class CommandId {
   turn_abandon,
   inbox,
   ack,
+  mcp,
   status,
   shutdown,
   doctor,

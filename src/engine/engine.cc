@@ -282,6 +282,10 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
 
 // False when the whole transaction is gone.
 bool Engine::Impl::run_item(Work& work, const Item& item, std::vector<Answer>& answers) {
+  // Also those that were parked in this very transaction.
+  if (const auto* closed = std::get_if<ConnectionClosed>(item.command)) {
+    drop_waiters_of(closed->connection);
+  }
   const Work::Mark mark = work.mark();
   if (!parts_.database.savepoint()) return false;
   Context shared = context();

@@ -255,6 +255,20 @@ TEST(Delivery, the_person_of_session_user_reads_without_a_key) {
   EXPECT_EQ(world.refuse(attach(user)).code, ErrorCode::bad_request);
 }
 
+// A client that asks and leaves at once: both lie in one batch.
+TEST(Delivery, I3_a_wait_whose_connection_closed_in_its_own_batch_is_offered_nothing) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  std::vector<engine::Ticket> batch;
+  const auto nobody = [](const Result<engine::Reply>&) {};
+  batch.push_back({wait_for(host("s1", "k1", 5), {made.job.id}), nobody});
+  batch.push_back({engine::ConnectionClosed{5}, nobody});
+  world.engine().run_batch(std::move(batch));
+  world.ended(made.job.id, 0);
+  EXPECT_EQ(event_of(world, made.job.id).state, InboxState::pending);
+  EXPECT_TRUE(world.ask<InboxReply>(inbox(host())).hand_over);
+}
+
 TEST(Delivery, I14_launches_are_refused_while_too_many_results_wait) {
   World world;
   world.settings.undelivered_per_session = 3;

@@ -146,7 +146,7 @@ std::vector<json::value> Output::json_lines() const {
 
 // ---- Process -----------------------------------------------------------------------------------
 
-Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input) {
+Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input), talks_(launch.talks) {
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = make_pipe();
@@ -155,7 +155,7 @@ Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input) {
     in.read = std::move(terminal.line);
     keyboard_ = std::move(terminal.keyboard);
     input_.clear();
-  } else if (input_.empty()) {
+  } else if (input_.empty() && !talks_) {
     in.read.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
   const std::vector<std::string> environment = environment_of(launch);
@@ -166,7 +166,7 @@ Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input) {
     become(launch, in.read.get(), out.write.get(), err.write.get(), argv.data(), envp.data());
   }
   pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-  if (!input_.empty()) {
+  if (!input_.empty() || talks_) {
     ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
     in_ = std::move(in.write);
   }
@@ -197,10 +197,11 @@ void drain(UniqueFd& fd, std::string& text) {
   }
 }
 
+// Writes what fits; closes when nobody reads.
 void feed(UniqueFd& fd, std::string& text) {
   const ssize_t wrote = ::write(fd.get(), text.data(), text.size());
   if (wrote > 0) text.erase(0, static_cast<std::size_t>(wrote));
-  if (text.empty() || (wrote < 0 && errno != EAGAIN && errno != EINTR)) fd.reset();
+  if (wrote < 0 && errno != EAGAIN && errno != EINTR) fd.reset();
 }
 
 }  // namespace
@@ -208,15 +209,29 @@ void feed(UniqueFd& fd, std::string& text) {
 // Moves bytes once; false when nothing came before the deadline or nothing is left to come.
 bool Process::pump(Deadline deadline) {
   if (!out_.valid() && !err_.valid()) return false;
-  std::array<pollfd, 3> events{
-      {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}, {in_.get(), POLLOUT, 0}}};
+  std::array<pollfd, 3> events{{{out_.get(), POLLIN, 0},
+                                {err_.get(), POLLIN, 0},
+                                {input_.empty() ? -1 : in_.get(), POLLOUT, 0}}};
   const int ready = ::poll(events.data(), events.size(), milliseconds_left(deadline));
   if (ready < 0 && errno == EINTR) return true;
   if (ready <= 0) return false;
   if (events[0].revents != 0) drain(out_, out_text_);
   if (events[1].revents != 0) drain(err_, err_text_);
-  if (events[2].revents != 0) feed(in_, input_);
+  if (events[2].revents != 0) {
+    feed(in_, input_);
+    if (input_.empty() && !talks_) in_.reset();
+  }
   return true;
+}
+
+void Process::say(std::string_view text) {
+  input_ += text;
+  if (in_.valid()) feed(in_, input_);
+}
+
+void Process::hang_up() {
+  talks_ = false;
+  if (input_.empty()) in_.reset();
 }
 
 std::optional<std::string> Process::line(Seconds cap) {

@@ -50,6 +50,7 @@ struct Launch {
   std::optional<mode_t> umask = std::nullopt;
   std::optional<uid_t> uid = std::nullopt;  // with the group of the same number; needs root
   bool terminal = false;  // stdin is a terminal, its controlling one; `input` is typed there
+  bool talks = false;     // stdin stays open after `input`, for `say`
 };
 
 // A program that runs. Killed by the destructor if it still does.
@@ -62,6 +63,11 @@ class Process {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
+
+  // To its stdin, now or while something is awaited of it; `talks` only.
+  void say(std::string_view text);
+  // Ends its stdin, after everything that was said.
+  void hang_up();
 
   // The next line of stdout, without its newline; nullopt at its end or after the cap.
   std::optional<std::string> line(Seconds cap = kCap);
@@ -94,6 +100,7 @@ class Process {
   UniqueFd err_;
   UniqueFd keyboard_;  // the other end of its terminal
   std::string input_;
+  bool talks_ = false;  // the end of `input_` is not the end of stdin
   std::string out_text_;
   std::string err_text_;
   std::size_t lines_given_ = 0;  // bytes of out_text_ that `line` has returned
