@@ -30,6 +30,7 @@ enum class CommandId {
   status,
   shutdown,
   doctor,
+  setup,
   version,
 };
 

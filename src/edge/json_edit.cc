@@ -226,9 +226,9 @@ std::optional<json::value> JsonText::parsed(const JsonPath& path) const {
   return out;
 }
 
-Result<void> JsonText::set(const JsonPath& keys, const json::value& value) {
-  const std::vector<Hop> hops = way(text_, keys);
-  if (keys.empty() || hops.size() != keys.size()) return add(keys, value, false);
+Result<void> JsonText::set(const JsonPath& path, const json::value& value) {
+  const std::vector<Hop> hops = way(text_, path);
+  if (path.empty() || hops.size() != path.size()) return add(path, value, false);
   const Hop& last = hops.back();
   const Style style = style_of(text_, last.container, hops);
   const JsonChild& child = last.container.children[last.child];

@@ -48,9 +48,9 @@ class JsonText {
   // The same as a value; nullopt also when Boost.JSON does not take it.
   std::optional<boost::json::value> parsed(const JsonPath& path) const;
 
-  // The member at a path of keys gets this value; objects that are missing are made. bad_request,
-  // with nothing changed, when something on the way is not an object.
-  Result<void> set(const JsonPath& keys, const boost::json::value& value);
+  // What is at the path gets this value; a member at a path of keys is made when it is missing, and
+  // the objects above it. bad_request, with nothing changed, when one on the way is not an object.
+  Result<void> set(const JsonPath& path, const boost::json::value& value);
   // The array at a path of keys gets one more element; what is missing is made.
   Result<void> push(const JsonPath& keys, const boost::json::value& value);
   // Removes what is at the path, and what was made for it and is empty now. False when that was the
