@@ -2,6 +2,8 @@
 // hooks only after the person has trusted them; that is read here and never written.
 
 #include <array>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/sha256.h"
@@ -145,9 +147,13 @@ Result<Wired> look_at_codex() {
   out.any = !out.program.empty() || !hooks.hooks.empty();
   out.complete = !out.program.empty() && hooks.complete;
   out.resume_when_closed = hooks.resume_when_closed;
+  // Codex names the file as it is called, or with links followed.
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(file.path, error).string();
   for (const FoundHook& hook : hooks.hooks) {
     if (out.program.empty()) out.program = hook.ours.program;
-    out.trusted = out.trusted && is_trusted(text, file.path, hook);
+    out.trusted =
+        out.trusted && (is_trusted(text, file.path, hook) || is_trusted(text, real, hook));
   }
   return out;
 }

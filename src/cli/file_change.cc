@@ -72,7 +72,8 @@ class Draft {
   }
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
-  Draft(Draft&& other) noexcept : change_(other.change_), name_(std::exchange(other.name_, "")) {}
+  Draft(Draft&& other) noexcept
+      : change_(std::move(other.change_)), name_(std::exchange(other.name_, "")) {}
   Draft& operator=(Draft&&) = delete;
 
   const FileChange& change() const { return change_; }

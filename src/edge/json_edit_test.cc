@@ -264,5 +264,35 @@ TEST(JsonEdit, AnyDocumentGetsItsBytesBack) {
   EXPECT_GT(changes, 4000U);
 }
 
+// Damaged documents: the scanner takes what Boost.JSON takes and nothing else.
+TEST(JsonEdit, DamageIsSeen) {
+  const std::string alphabet = "{}[]\",:01.-eE+ntfu\\ \n";
+  std::size_t refused = 0;
+  for (unsigned seed = 0; seed < 4000; ++seed) {
+    Writer writer(seed);
+    std::string text = writer.document();
+    if (text.starts_with("\xEF")) text.erase(0, 3);
+    for (std::size_t n = 1 + writer.below(3); n > 0 && !text.empty(); --n) {
+      const std::size_t at = writer.below(text.size());
+      const char c = alphabet[writer.below(alphabet.size())];
+      if (writer.below(3) == 0) {
+        text.erase(at, 1);
+      } else if (writer.below(2) == 0) {
+        text[at] = c;
+      } else {
+        text.insert(at, 1, c);
+      }
+    }
+    json::error_code error;
+    json::parse_options options;
+    options.allow_invalid_utf8 = true;
+    const json::value value = json::parse(text, error, {}, options);
+    const Result<JsonText> ours = JsonText::parse(text, "f");
+    ASSERT_EQ(ours.has_value(), !error && value.is_object()) << text;
+    refused += ours ? 0U : 1U;
+  }
+  EXPECT_GT(refused, 1000U);
+}
+
 }  // namespace
 }  // namespace waybill::edge

@@ -433,16 +433,5 @@ TEST_F(SetupDoctorTest, SaysWhatIsWrongWithASetup) {
             daemon.cli({"doctor"}).exit_code);
 }
 
-// What Codex noted down for this hook when a person trusted it (0.171.0).
-TEST_F(SetupDoctorTest, TrustedHooksOfCodexAreKnown) {
-  install("codex", "echo codex-cli 0.171.0");
-  setup("codex", {"--apply"});
-  put(codex_hooks(),
-      R"({"hooks":{"PostToolUse":[{"matcher":".*","hooks":[{"type":"command","command":")" +
-          waybill_program() + R"( hook codex PostToolUse","timeout":20}]}]}})");
-  setup("codex", {"--apply"});
-  EXPECT_THAT(messages_of(doctor(), "client codex"), HasSubstr("not trusted yet"));
-}
-
 }  // namespace
 }  // namespace waybill::e2e
