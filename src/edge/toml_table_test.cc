@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace waybill::edge {
 namespace {
 
@@ -86,6 +88,37 @@ TEST(TomlTable, Refusals) {
                            "servers.ours.a = 1\n", "[servers]\nours = { }\n"}) {
     EXPECT_EQ(cut_toml_table(text, kPath, "c").error().code, ErrorCode::conflict) << text;
   }
+}
+
+// Damaged and odd texts: whatever still parses takes the table and gives its bytes back.
+TEST(TomlTable, AnyTextGetsItsBytesBack) {
+  const std::string seeds[] = {
+      "a = 1 # c\n[b]\nc = [1, [2, \"]\"], # ]\n {d = '#'}]\n[[e]]\nf = \"\\\"\"\n[g.'h'.\"i\"]\n",
+      "m = \"\"\"\n[servers.ours]\nx = 1\n\"\"\"\"\nn = '''\n[servers.ours]\n'''\n[o]\np.q = 1\r\n",
+      "[servers]\n[servers.x]\nk = 1979-05-27T07:32:00Z\n\n# end\n[y]\nz = nan"};
+  const std::string alphabet = "[]{}\"'#=.,\\\n\r \ta1";
+  std::mt19937 random(11);
+  std::size_t taken = 0;
+  for (int round = 0; round < 15000; ++round) {
+    std::string text = seeds[random() % 3];
+    for (std::size_t n = random() % 4; n > 0; --n) {
+      const std::size_t at = random() % text.size();
+      const char c = alphabet[random() % alphabet.size()];
+      if (random() % 2 == 0) {
+        text.insert(at, 1, c);
+      } else {
+        text[at] = c;
+      }
+    }
+    if (!check_toml(text, "c.toml") || toml_has(text, kPath)) continue;
+    const Result<std::string> with = put_toml_table(text, kPath, kEntries, "c.toml");
+    ASSERT_TRUE(with || toml_has(text, {"servers"})) << text;
+    if (!with) continue;
+    ++taken;
+    ASSERT_EQ(cut(*with), text);
+    ASSERT_EQ(*put_toml_table(*with, kPath, kEntries, "c.toml"), *with);
+  }
+  EXPECT_GT(taken, 1000U);
 }
 
 TEST(TomlTable, QuotesAnyText) {
