@@ -284,8 +284,27 @@ void add_node(std::vector<CommandInfo>& out) {
                  0,
                  false,
                  {},
-                 "What the daemon finds about itself; exit 1 when there is a problem.",
-                 R"({"ok","findings":[{"subject","level","message"}]})"});
+                 "What the daemon finds about itself, and how agents are set up; exit 1 when there "
+                 "is a problem.",
+                 R"({"ok","findings":[{"subject","level","message"}],"clients":[{"client","found",)"
+                 R"("version","wired","program","on_completion"}]})"});
+  out.push_back(
+      {CommandId::setup,
+       "",
+       "setup",
+       "CLIENT",
+       1,
+       1,
+       false,
+       {{"--apply", "", false, "Make the changes; without it they are only shown."},
+        {"--undo", "", false, "Take out exactly what was put in."},
+        {"--resume-when-closed", "", false, "Results resume a session that was closed, at once."}},
+       "Set up an agent, claude or codex: its MCP server and its hooks, in the user's own "
+       "configuration. Nothing else in the files changes, no permission or sandbox "
+       "setting, and --undo gives their bytes back; only an empty `hooks` or `mcpServers` "
+       "that another program has laid out anew meanwhile goes as if it were ours.",
+       R"({"client","found","version","files":[{"path","action":"none"|"create"|"change"|)"
+       R"("remove","before_sha256","after_sha256","diff"}],"applied":false})"});
   out.push_back({CommandId::version,
                  "",
                  "version",
@@ -321,9 +340,9 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 12> kPlannedCommands{
+constexpr std::array<std::string_view, 11> kPlannedCommands{
     "write",  "send",   "release", "owners", "reconcile", "agent",
-    "worker", "answer", "message", "result", "setup",     "prune"};
+    "worker", "answer", "message", "result", "prune"};
 constexpr std::array<std::string_view, 7> kPlannedFlags{
     "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
 
