@@ -29,6 +29,7 @@ std::vector<FlagInfo> run_flags() {
       {"--deadline", "D", false, "End the job this long after its start."},
       {"--grace", "D", false, "Between TERM and KILL; default 5s."},
       {"--cap", "SIZE", false, "Most output kept; default 64MiB."},
+      {"--wrapper", "W", false, "Program and arguments that the command is run through."},
       {"--owner", "KIND", false, "session (default) or turn: whether the job outlives its turn."},
       {"--key", "K", false, "Idempotency key; default: a fresh one."},
       {"--wait", "", false, "Stream the output and exit with the job's own code."},
@@ -115,7 +116,11 @@ void add_sessions(std::vector<CommandInfo>& out) {
                  false,
                  {{"--host-pid", "P", false, "The lease lasts as long as this process."},
                   {"--lease", "D", false, "Lease after the last call of an open turn."},
-                  {"--one-shot", "", false, "The host will not return after its turn."}},
+                  {"--one-shot", "", false, "The host will not return after its turn."},
+                  {"--wrapper", "W", false,
+                   "Every command of the session is run through this (bwrap …, a sandbox)."},
+                  {"--allow", "P", true, "Pattern (*, ?): a command must match one of these."},
+                  {"--deny", "P", true, "Pattern: a command that matches is refused."}},
                  "Take the session over for this host key; shows fence, open turn and what is "
                  "outstanding.",
                  R"({"session":{…},"outstanding":{…}})"});
@@ -343,8 +348,8 @@ std::vector<CommandInfo> build() {
 constexpr std::array<std::string_view, 11> kPlannedCommands{
     "write",  "send",   "release", "owners", "reconcile", "agent",
     "worker", "answer", "message", "result", "prune"};
-constexpr std::array<std::string_view, 7> kPlannedFlags{
-    "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
+constexpr std::array<std::string_view, 6> kPlannedFlags{"--secret",    "--start-within", "--wake",
+                                                        "--leftovers", "--stdin",        "--pty"};
 
 }  // namespace
 
