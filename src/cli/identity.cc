@@ -46,6 +46,7 @@ Result<void> attach_once(Client& client, const Context& context, const Identity&
   params["session"] = identity.session;
   params["host_key"] = identity.host_key;
   params["host_pid"] = identity.host_pid;
+  params["join"] = true;  // never takes a session from another host that is there
   TRY(client.call("session.attach", params));
   attached.insert(key);
   return {};
