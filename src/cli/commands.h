@@ -22,6 +22,7 @@ Result<int> mcp_command(const Context& context);
 Result<int> status_command(const Context& context);
 Result<int> shutdown_command(const Context& context);
 Result<int> doctor_command(const Context& context);
+Result<int> hook_command(const Context& context);
 Result<int> version_command(const Context& context);
 
 inline constexpr int kExitTimedOut = 124;

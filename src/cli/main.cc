@@ -56,6 +56,8 @@ Result<int> perform(const Context& context) {
       return shutdown_command(context);
     case CommandId::doctor:
       return doctor_command(context);
+    case CommandId::hook:
+      return hook_command(context);
     case CommandId::version:
       return version_command(context);
   }

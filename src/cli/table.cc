@@ -239,6 +239,19 @@ void add_agents(std::vector<CommandInfo>& out) {
                  {},
                  "MCP server on stdin and stdout, for agents; see docs/mcp.md.",
                  "messages of MCP, with or without --json"});
+  out.push_back({CommandId::hook,
+                 "",
+                 "hook",
+                 "CLIENT EVENT",
+                 2,
+                 2,
+                 false,
+                 {{"--resume-when-closed", "", false,
+                   "With SessionStart and UserPromptSubmit: Waybill may start the closed client "
+                   "again when a job of the session has ended."}},
+                 "What an agent client (claude, codex) runs at the events of its sessions; reads "
+                 "the client's JSON from stdin. `setup` puts it where it belongs.",
+                 "what the client reads"});
 }
 
 void add_node(std::vector<CommandInfo>& out) {
@@ -308,9 +321,9 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 13> kPlannedCommands{
-    "write",  "send",    "release", "owners", "reconcile", "agent", "worker",
-    "answer", "message", "result",  "hook",   "setup",     "prune"};
+constexpr std::array<std::string_view, 12> kPlannedCommands{
+    "write",  "send",   "release", "owners", "reconcile", "agent",
+    "worker", "answer", "message", "result", "setup",     "prune"};
 constexpr std::array<std::string_view, 7> kPlannedFlags{
     "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
 

@@ -31,6 +31,7 @@ enum class CommandId {
   status,
   shutdown,
   doctor,
+  hook,
   version,
 };
 

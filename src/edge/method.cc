@@ -250,6 +250,11 @@ MethodInfo turn_method(Method method, std::string_view name, std::string_view su
   Params params{required(id("turn", "The turn's id, chosen by the host.")),
                 flag("adapter", "A client's hook asks: only the turn's end acknowledges."),
                 text_bytes_param()};
+  if (method == Method::turn_end) {
+    params.push_back(flag("over",
+                          "The host does not go on, whatever is pending: hand nothing over, close; "
+                          "jobs of the turn become the session's."));
+  }
   if (method == Method::turn_begin) {
     params.push_back(flag("supersede", "Whatever turn this host had open is over."));
     params.push_back(word("author", {"user", "job", "host"}, "Who caused the turn; `user`."));

@@ -323,6 +323,7 @@ Result<engine::TurnRequest> turn_request(core::TurnVerb verb, const Params& para
                timeout_of(params, "timeout_ms", context.settings.wait_timeout, context));
   }
   request.adapter = params.flag("adapter");
+  if (verb == core::TurnVerb::end) request.over = params.flag("over");
   if (verb == core::TurnVerb::begin) {
     request.supersede = params.flag("supersede");
     request.author =

@@ -255,6 +255,7 @@ struct TurnRequest {
   TurnId turn;
   bool wait = false;       // end, stop: answer when closed or when there is something to hand over
   bool adapter = false;    // a client's hook asks: only the turn's end acknowledges
+  bool over = false;       // end: the host does not go on, whatever is pending; it closes
   bool supersede = false;  // begin: whatever turn this host had open is over
   core::Author author = core::Author::user;  // begin: who caused it
   Millis timeout{30000};

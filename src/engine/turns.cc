@@ -136,7 +136,6 @@ Result<TurnReply> begin(Work& work, const TurnRequest& request, const Host& host
     turn->fence = host.fence;
     turn->begun_at = work.now();
     TRY(store::insert_turn(work.db(), *turn));
-    TRY(turn_began(work, owner, request.author));
     TRY(work.touch(owner));
   } else {
     TRY_ASSIGN(turn, need_turn(work, request, host));
@@ -161,6 +160,10 @@ Result<std::optional<TurnReply>> end(Work& work, const TurnRequest& request, con
                                      bool last) {
   TRY_ASSIGN(store::TurnRow turn, need_turn(work, request, host));
   std::optional<HandOver> messages;
+  if (turn.state != core::TurnState::closed && request.over) {
+    TRY(supersede_turn(work, turn, host));
+    TRY_ASSIGN(turn, need_turn(work, request, host));
+  }
   if (turn.state != core::TurnState::closed) {
     // Going on after the end is a continuation that no user asked for.
     TRY_ASSIGN(const bool may, may_continue(work, turn.owner));

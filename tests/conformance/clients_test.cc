@@ -166,6 +166,20 @@ TEST(Wake, a_turn_that_was_interrupted_without_a_word_does_not_swallow_a_complet
   EXPECT_EQ(world.refuse(hook(TurnVerb::step, "t1")).code, ErrorCode::conflict);
 }
 
+TEST(Wake, a_client_that_has_gone_idle_ends_its_turn_without_going_on) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const auto waiter = world.post(wake_call());
+  ended_job(world);
+  engine::TurnRequest idle = hook(TurnVerb::end, "t1");
+  idle.over = true;
+  const auto over = world.ask<TurnReply>(idle);
+  EXPECT_EQ(over.turn.state, core::TurnState::closed);
+  EXPECT_FALSE(over.messages);
+  EXPECT_TRUE(woken(waiter)) << "in the same transaction";
+}
+
 TEST(Wake, I18_a_session_that_goes_on_by_itself_stops_at_the_budget_until_a_user_speaks) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp)));
