@@ -50,7 +50,6 @@ struct Connection {
         }()) {}
   UniqueFd interrupt;
   Client client;
-  bool connected = false;  // once; the client reconnects by itself
 };
 
 // Idle connections, so that calls do not each begin with a new one.
@@ -181,14 +180,20 @@ class McpServer {
     json::object caller;
   };
 
+  // One call on its thread.
+  struct Task {
+    edge::McpCall call;
+    std::shared_ptr<Connection> connection;
+    std::uint64_t hand_overs = 0;  // on their way when it came
+  };
+
   Result<void> take(edge::McpCall call);
-  void run_guarded(const edge::McpCall& call, const std::shared_ptr<Connection>& connection);
-  bool run(const edge::McpCall& call, Connection& connection);
-  bool finish(const edge::McpCall& call, Connection& connection, McpAnswer answer,
-              const Identity* identity);
+  void run_guarded(const Task& task);
+  bool run(const Task& task);
+  bool finish(const Task& task, McpAnswer answer, const Identity* identity);
   static void add_notice(const edge::McpCall& call, const HandOver& hand_over,
                          const McpAnswer& answer, std::vector<std::string>& texts);
-  Result<HandOver> take_pending(const Identity& identity);
+  Result<HandOver> take_pending(const Task& task, const Identity& identity);
   void settle(const HandOver& hand_over, std::string_view method);
 
   const Context& context_;
@@ -198,6 +203,8 @@ class McpServer {
   Calls calls_;
   std::mutex inbox_mutex_;  // what is taken is written and confirmed before the next is taken
   Client inbox_;
+  std::atomic<std::uint64_t> hand_overs_ = 0;  // on their way, so far
+  std::atomic<bool> reached_ = false;          // a daemon was there
   // Nobody reads on after the end of stdin, whatever the pipe still takes: from then on nothing
   // counts as read.
   std::atomic<bool> ended_ = false;
@@ -223,43 +230,44 @@ void McpServer::serve() {
 }
 
 Result<void> McpServer::take(edge::McpCall call) {
-  std::shared_ptr<Connection> connection = connections_.take();
-  TRY(calls_.add(call.id, connection));
+  Task task{std::move(call), connections_.take(), hand_overs_};
+  TRY(calls_.add(task.call.id, task.connection));
   try {
-    std::thread([this, call, connection] { run_guarded(call, connection); }).detach();
+    std::thread([this, task] { run_guarded(task); }).detach();
   } catch (const std::system_error&) {
-    calls_.begin_answer(call.id, connection.get());
+    calls_.begin_answer(task.call.id, task.connection.get());
     calls_.ended();
     return fail(ErrorCode::limit_reached, "No thread can be started now; try again.");
   }
   return {};
 }
 
-void McpServer::run_guarded(const edge::McpCall& call,
-                            const std::shared_ptr<Connection>& connection) {
+void McpServer::run_guarded(const Task& task) {
   try {
     // A connection that was interrupted may still owe an answer that nobody else must get.
-    if (run(call, *connection)) connections_.give_back(connection);
+    if (run(task)) connections_.give_back(task.connection);
   } catch (const std::exception& error) {
-    if (calls_.begin_answer(call.id, connection.get())) {
+    if (calls_.begin_answer(task.call.id, task.connection.get())) {
       const McpAnswer answer =
           mcp_failed(Error{ErrorCode::unavailable, std::string("Cannot go on: ") + error.what()});
-      writer_.write(edge::mcp_result_line(call, *answer.structured, {answer.text}, true));
+      writer_.write(edge::mcp_result_line(task.call, *answer.structured, {answer.text}, true));
     }
   }
   calls_.ended();
 }
 
-bool McpServer::run(const edge::McpCall& call, Connection& connection) {
-  if (!connection.connected) {  // a first time says at once that nobody is there
+bool McpServer::run(const Task& task) {
+  const edge::McpCall& call = task.call;
+  Connection& connection = *task.connection;
+  if (!reached_) {  // once there was a daemon, clients wait for the next one
     if (const Result<void> connected = connection.client.connect(); !connected) {
-      return finish(call, connection, mcp_failed(connected.error()), nullptr);
+      return finish(task, mcp_failed(connected.error()), nullptr);
     }
-    connection.connected = true;
+    reached_ = true;
   }
   const Result<Identity> identity =
       identify(connection.client, context_, *call.meta, call.client_name);
-  if (!identity) return finish(call, connection, mcp_failed(identity.error()), nullptr);
+  if (!identity) return finish(task, mcp_failed(identity.error()), nullptr);
   std::function<void(std::string_view)> progress;
   if (!call.progress_token.empty()) {
     progress = [this, &call, count = std::uint64_t{0}](std::string_view message) mutable {
@@ -267,18 +275,18 @@ bool McpServer::run(const edge::McpCall& call, Connection& connection) {
     };
   }
   McpAnswer answer = perform_call({connection.client, context_, *identity, call, umask_, progress});
-  return finish(call, connection, std::move(answer), &*identity);
+  return finish(task, std::move(answer), &*identity);
 }
 
 // Puts what is pending onto the answer, writes it and confirms what it carried. False: the call was
 // given up, and nothing was written.
-bool McpServer::finish(const edge::McpCall& call, Connection& connection, McpAnswer answer,
-                       const Identity* identity) {
+bool McpServer::finish(const Task& task, McpAnswer answer, const Identity* identity) {
+  const edge::McpCall& call = task.call;
   HandOver hand_over;
   std::unique_lock lock(inbox_mutex_, std::defer_lock);
   if (identity != nullptr && answer.daemon_answers && !ended_) {
     lock.lock();
-    Result<HandOver> taken = take_pending(*identity);
+    Result<HandOver> taken = take_pending(task, *identity);
     if (taken) {
       hand_over = std::move(*taken);
     } else if (call.tool == edge::McpToolId::inbox) {
@@ -287,7 +295,8 @@ bool McpServer::finish(const edge::McpCall& call, Connection& connection, McpAns
   }
   std::vector<std::string> texts{answer.text};
   add_notice(call, hand_over, answer, texts);
-  if (!calls_.begin_answer(call.id, &connection)) {
+  if (!hand_over.value.empty()) ++hand_overs_;  // before the client can have seen it
+  if (!calls_.begin_answer(call.id, task.connection.get())) {
     settle(hand_over, "delivery.returned");
     return false;
   }
@@ -299,7 +308,7 @@ bool McpServer::finish(const edge::McpCall& call, Connection& connection, McpAns
   if (!written || answer.reported.empty() || identity == nullptr) return true;
   json::object params = mcp_caller(context_, *identity);
   params["delivery"] = answer.reported;
-  (void)connection.client.call("delivery.flushed", params);  // else it comes again, as a repeat
+  (void)task.connection->client.call("delivery.flushed", params);  // else it comes again
   return true;
 }
 
@@ -322,7 +331,14 @@ void McpServer::add_notice(const edge::McpCall& call, const HandOver& hand_over,
   if (is_inbox || !ids.empty()) (*answer.structured)["notices"] = std::move(ids);
 }
 
-Result<McpServer::HandOver> McpServer::take_pending(const Identity& identity) {
+// Taking acknowledges what was taken before: whoever calls again has seen the answers before. A
+// call that came before the last hand-over was written proves no such thing, and takes nothing.
+Result<McpServer::HandOver> McpServer::take_pending(const Task& task, const Identity& identity) {
+  if (task.hand_overs != hand_overs_) {
+    if (task.call.tool != edge::McpToolId::inbox) return HandOver{};
+    return fail(ErrorCode::conflict,
+                "Pending results were handed over with another call at this moment; call again.");
+  }
   HandOver out{{}, mcp_caller(context_, identity)};
   json::object params = out.caller;
   params["path"] = "tool";
