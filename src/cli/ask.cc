@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "cli/answer.h"
 #include "cli/output.h"
+#include "cli/quote.h"
 #include "edge/json.h"
 
 namespace waybill::cli {
@@ -49,6 +50,20 @@ std::string fresh_id(std::string_view prefix) {
   ::randombytes_buf(random.data(), random.size());
   const auto now = SystemClock().wall().time_since_epoch().count();
   return make_sortable_id(prefix, static_cast<unsigned long long>(now), random.data());
+}
+
+Result<void> set_wrapper(json::object& params, const Parsed& parsed) {
+  const auto text = parsed.find("--wrapper");
+  if (!text) return {};
+  const auto words = shell_split(*text);
+  if (!words || words->empty() || words->front().empty()) {
+    return fail(ErrorCode::bad_request,
+                "--wrapper needs a program and its arguments, quoted as for a shell.");
+  }
+  json::array out;
+  for (const std::string& word : *words) out.push_back(json::value(edge::valid_utf8(word)));
+  params["wrapper"] = std::move(out);
+  return {};
 }
 
 }  // namespace waybill::cli

@@ -20,6 +20,9 @@ Result<boost::json::object> ask(const Context& context, std::string_view method,
 // could not be printed is not confirmed and comes again.
 Result<void> confirm(Client& client, const Context& context, const std::string& delivery);
 
+// --wrapper as the parameter `wrapper`, if it is there.
+Result<void> set_wrapper(boost::json::object& params, const Parsed& parsed);
+
 // The answer without the fields that are for this program only, as one line.
 void print_json(boost::json::object answer);
 

@@ -1,5 +1,6 @@
 #include "cli/answer.h"
 #include "cli/ask.h"
+#include "cli/client_report.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 
@@ -16,7 +17,16 @@ Colour colour_of(std::string_view level) {
 }  // namespace
 
 Result<int> doctor_command(const Context& context) {
-  TRY_ASSIGN(const json::object answer, ask(context, "doctor", {}));
+  Client client(client_options(context));
+  TRY(client.connect());
+  TRY_ASSIGN(json::object answer, client.call("doctor", {}));
+  TRY_ASSIGN(const json::object status, client.call("status", caller_params(context)));
+  json::array findings = array_of(answer, "findings");
+  json::array clients;
+  for (const ClientId id : kClients) report_client(id, clients, findings);
+  report_reachable(status, findings);
+  answer["findings"] = std::move(findings);
+  answer["clients"] = std::move(clients);
   if (context.json) {
     print_json(answer);
   } else {

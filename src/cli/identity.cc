@@ -2,69 +2,148 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json.hpp>
-#include <fstream>
-#include <iterator>
+#include <cctype>
+#include <cstdlib>
 #include <mutex>
 #include <set>
-#include <utility>
+
+#include "base/ids.h"
+#include "cli/answer.h"
+#include "edge/hook.h"
 
 namespace waybill::cli {
 namespace {
 
-namespace json = boost::json;
+constexpr std::string_view kCodexTurn = "x-codex-turn-metadata";
 
-// Field 22 of /proc/PID/stat, counted after the name, which may hold blanks and brackets; "0" when
-// there is no such process.
-std::string start_time_of(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat", std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::size_t at = text.rfind(')');
-  if (at == std::string::npos) return "0";
-  at += 2;  // the third field
-  for (int field = 3; field < 22 && at != std::string::npos; ++field) {
-    at = text.find(' ', at);
-    if (at != std::string::npos) ++at;
-  }
-  if (at == std::string::npos) return "0";
-  return text.substr(at, text.find(' ', at) - at);
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
-std::string process_name(int pid) {
-  return "mcp-" + std::to_string(pid) + "-" + start_time_of(pid);
+std::string id_or_none(std::string text) {
+  if (!check_id(text, "id")) text.clear();
+  return text;
 }
 
-// Attaches once per process, session and key, so that the lease lasts as long as the host.
-Result<void> attach_once(Client& client, const Context& context, const Identity& identity) {
+// Once per session and key, so that the lease lasts as long as the client. A session that another
+// host has is not taken over by a tool call: then nothing is handed over here.
+Result<void> attach_once(Client& client, const Context& context, Identity& identity) {
   static std::mutex mutex;
   static std::set<std::pair<std::string, std::string>> attached;
-  const std::pair<std::string, std::string> key{identity.session, identity.host_key};
+  const std::pair<std::string, std::string> pair{identity.session, identity.host_key};
   const std::lock_guard lock(mutex);
-  if (attached.contains(key)) return {};
+  if (identity.host_key.empty() || attached.contains(pair)) return {};
   json::object params;
   if (!context.tenant.empty()) params["tenant"] = context.tenant;
   params["session"] = identity.session;
   params["host_key"] = identity.host_key;
-  params["host_pid"] = identity.host_pid;
-  params["join"] = true;  // never takes a session from another host that is there
-  TRY(client.call("session.attach", params));
-  attached.insert(key);
+  params["join"] = true;
+  if (identity.host.pid > 0) params["host_pid"] = identity.host.pid;
+  const auto made = client.call("session.attach", params);
+  if (!made && made.error().code == ErrorCode::fenced) {
+    identity.host_key.clear();
+    return {};
+  }
+  if (!made) return fail(made.error());
+  attached.insert(pair);
   return {};
+}
+
+HostProcess host_of(std::string_view client) {
+  return find_host(client).value_or(HostProcess{::getppid(), 0});
+}
+
+// Claude Code: hooks have said whose call this is; without hooks, the mark in the environment.
+Result<Identity> identify_claude(Client& client, const Context& context, const json::object& meta) {
+  static const HostProcess host = host_of("claude");
+  Identity identity;
+  identity.client = "claude";
+  identity.host = host;
+  identity.host_key = host_key_of(identity.client, host);
+  identity.call = id_or_none(text_of(meta, "claudecode/toolUseId"));
+  identity.cwd = variable("CLAUDE_PROJECT_DIR");
+  json::object params{{"host_key", identity.host_key}};
+  if (!context.tenant.empty()) params["tenant"] = context.tenant;
+  if (!identity.call.empty()) params["call"] = identity.call;
+  TRY_ASSIGN(const json::object found, client.call("host.session", params));
+  identity.session = text_of(found, "session");
+  identity.turn = text_of(found, "turn");
+  if (!identity.session.empty()) return identity;
+  const std::string mark = variable("CLAUDE_CODE_SESSION_ID");
+  identity.session = edge::hook_session(edge::HookClient::claude, mark);
+  if (mark.empty() || !check_id(identity.session, "session")) {
+    identity.session = host_key_of("claude-process", host);
+  }
+  TRY(attach_once(client, context, identity));
+  return identity;
+}
+
+// Codex starts its MCP servers with next to no environment. Jobs get what Codex itself was started
+// with, less what looks like a credential: Codex keeps those from its own commands too.
+std::vector<std::string> environment_for_jobs(const HostProcess& host) {
+  constexpr std::array<std::string_view, 5> kSecretive{"KEY", "SECRET", "TOKEN", "PASSWORD",
+                                                       "CREDENTIAL"};
+  std::vector<std::string> out;
+  for (std::string& entry : environment_of(host.pid)) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    std::string name = entry.substr(0, equals);
+    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const bool secretive =
+        std::any_of(kSecretive.begin(), kSecretive.end(),
+                    [&](std::string_view word) { return name.find(word) != std::string::npos; });
+    if (!secretive) out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+// Codex says everything with the call itself.
+Result<Identity> identify_codex(Client& client, const Context& context, const json::object& meta) {
+  static const HostProcess host = host_of("codex");
+  const json::object& turn = object_of(meta, kCodexTurn);
+  Identity identity;
+  identity.client = "codex";
+  identity.host = host;
+  identity.host_key = host_key_of(identity.client, host);
+  identity.session =
+      edge::hook_session(edge::HookClient::codex, id_or_none(text_of(meta, "threadId")));
+  identity.turn = id_or_none(text_of(turn, "turn_id"));
+  identity.call = id_or_none(text_of(meta, "callId"));
+  identity.environment = environment_for_jobs(host);
+  TRY(attach_once(client, context, identity));
+  return identity;
+}
+
+// Any other client: named by whoever configured it, or its process.
+Result<Identity> identify_other(Client& client, const Context& context,
+                                std::string_view client_name) {
+  static const HostProcess host = host_of("mcp");
+  Identity identity;
+  identity.client = std::string(client_name);
+  identity.host = host;
+  identity.host_key = context.host_key.empty() ? host_key_of("mcp", host) : context.host_key;
+  const std::string own = "mcp-" + std::to_string(host.start) + "-" + std::to_string(::getpid());
+  identity.session = context.session.empty() ? own : context.session;
+  TRY(attach_once(client, context, identity));
+  return identity;
 }
 
 }  // namespace
 
-Result<Identity> identify(Client& client, const Context& context, const json::object& /*meta*/,
+Result<Identity> identify(Client& client, const Context& context, const json::object& meta,
                           std::string_view client_name) {
-  Identity identity;
-  identity.client = std::string(client_name);
-  identity.host_pid = ::getppid();
-  static const std::string parent = process_name(::getppid());
-  static const std::string self = process_name(::getpid());
-  identity.host_key = context.host_key.empty() ? parent : context.host_key;
-  identity.session = context.session.empty() ? self : context.session;
-  TRY(attach_once(client, context, identity));
-  return identity;
+  if (field(meta, "threadId") != nullptr) {
+    return identify_codex(client, context, meta);
+  }
+  const bool claude = client_name.starts_with("claude") || field(meta, "claudecode/toolUseId");
+  if (claude && context.host_key.empty() && context.session.empty()) {
+    return identify_claude(client, context, meta);
+  }
+  return identify_other(client, context, client_name);
 }
 
 }  // namespace waybill::cli

@@ -20,15 +20,25 @@ unsigned callers_umask() {
   return mask & 0777U;
 }
 
-std::string environment_block(const std::vector<std::string>& changes) {
+namespace {
+
+std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+}  // namespace
+
+std::vector<std::string> own_environment() {
   std::vector<std::string> entries;
-  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string_view::npos) continue;  // names no variable
     if (name_of(text) != "WAYBILL_HOST_KEY") entries.emplace_back(text);
   }
+  return entries;
+}
+
+std::string environment_block(std::vector<std::string> entries,
+                              const std::vector<std::string>& changes) {
   for (const std::string& given : changes) {
     std::erase_if(entries, [&](const std::string& old) { return name_of(old) == name_of(given); });
     entries.push_back(given);

@@ -14,9 +14,12 @@ namespace waybill::cli {
 // thread.
 unsigned callers_umask();
 
-// The process's own environment as a block of NAME=value entries, byte for byte, with `changes`
-// ("NAME=value") on top and without the host key.
-std::string environment_block(const std::vector<std::string>& changes);
+// The process's own environment, "NAME=value" each, byte for byte and without the host key.
+std::vector<std::string> own_environment();
+
+// An environment as a block of NAME=value entries, with `changes` on top.
+std::string environment_block(std::vector<std::string> entries,
+                              const std::vector<std::string>& changes);
 
 // The process's working directory; cwd_missing when it was removed.
 Result<std::string> current_directory();

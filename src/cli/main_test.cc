@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -405,6 +406,30 @@ TEST_F(MainTest, VersionNeedsNoDaemon) {
   EXPECT_THAT(out, HasSubstr("run"));
   EXPECT_EQ(run({"run", "--help"}), 0);
   EXPECT_THAT(out, HasSubstr("--label"));
+}
+
+TEST_F(MainTest, DoctorAddsClientsAndWhoCanBeWoken) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const std::string path = variable("PATH");
+  const std::string home = variable("HOME");
+  ::setenv("PATH", dir.path().c_str(), 1);
+  ::setenv("HOME", dir.path().c_str(), 1);
+  std::string status = R"({"reachable":["s1","s2"]})";
+  serve([&status](const std::string& method, const json::object&) {
+    return Scripted{method == "status" ? status : R"({"ok":true,"findings":[]})"};
+  });
+  EXPECT_EQ(run({"doctor"}), 0) << err;
+  EXPECT_THAT(out, HasSubstr("can be woken now: s1, s2"));
+  EXPECT_THAT(out, HasSubstr("client codex   not installed"));
+  status = "{}";
+  EXPECT_EQ(run({"doctor", "--json"}), 0) << err;
+  EXPECT_THAT(out, HasSubstr("can be woken now: none"));
+  EXPECT_EQ(json::parse(out).at("clients").as_array().size(), 2U);
+  ::setenv("PATH", path.c_str(), 1);
+  ::setenv("HOME", home.c_str(), 1);
 }
 
 TEST_F(MainTest, ShutdownWaitsForTheEnd) {

@@ -5,6 +5,8 @@
 
 #include "cli/answer.h"
 #include "cli/ask.h"
+#include "cli/codex_sandbox.h"
+#include "cli/host_process.h"
 #include "cli/launch_params.h"
 #include "cli/mcp_progress.h"
 #include "cli/outcome.h"
@@ -180,28 +182,55 @@ Result<std::string> directory_of(const McpTask& task) {
   return asked.empty() ? here : here + "/" + asked;
 }
 
+// Of a variable: nothing that `env` could take for an option.
+Result<void> check_name(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const bool good = !name.empty() && letter(name.front()) &&
+                    std::all_of(name.begin(), name.end(),
+                                [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+  if (good) return {};
+  return fail(ErrorCode::bad_request,
+              "A variable's name in \"env\" has letters, digits and _, and begins with no digit.");
+}
+
+// What the command is run through: the sandbox that the client states, and inside of it the
+// variables that the model asks for, which must not reach the sandbox's own program.
+Result<std::vector<std::string>> wrapper_of(const McpTask& task, const std::string& directory) {
+  StatedSandbox sandbox;
+  if (task.identity.client == "codex") {
+    sandbox = codex_sandbox(*task.call.meta, program_of(task.identity.host.pid), directory);
+  }
+  if (!sandbox.refused.empty()) return fail(ErrorCode::forbidden, sandbox.refused);
+  std::vector<std::string> wrapper = std::move(sandbox.wrapper);
+  const json::object& variables = object_of(*task.call.arguments, "env");
+  if (!variables.empty()) wrapper.emplace_back("/usr/bin/env");
+  for (const json::key_value_pair& pair : variables) {
+    TRY(check_name(std::string_view(pair.key().data(), pair.key().size())));
+    wrapper.push_back(std::string(pair.key()) + "=" + std::string(pair.value().get_string()));
+  }
+  return wrapper;
+}
+
 Result<json::object> launch_params(const McpTask& task) {
-  if (!task.identity.refused.empty()) return fail(ErrorCode::forbidden, task.identity.refused);
   json::object params = mcp_caller(task.context, task.identity);
   pass_on(task, params, "command");
   pass_on(task, params, "label");
   TRY_ASSIGN(const std::string directory, directory_of(task));
   set_bytes(params, "cwd", directory);
-  std::vector<std::string> changes;
-  for (const json::key_value_pair& pair : object_of(*task.call.arguments, "env")) {
-    changes.push_back(std::string(pair.key()) + "=" + std::string(pair.value().get_string()));
-  }
-  params["env_base64"] = edge::to_base64(environment_block(changes));
+  const bool given = !task.identity.environment.empty();
+  params["env_base64"] =
+      edge::to_base64(environment_block(given ? task.identity.environment : own_environment(), {}));
   params["umask"] = task.umask;
   if (!task.identity.turn.empty()) params["turn"] = task.identity.turn;
   if (const std::uint64_t seconds = number_of(task, "deadline_s"); seconds > 0) {
     params["deadline_ms"] = seconds * 1000;
   }
-  if (!task.identity.wrapper.empty()) {
-    json::array words;
-    for (const std::string& word : task.identity.wrapper) words.push_back(json::value(word));
-    params["wrapper"] = std::move(words);
-  }
+  TRY_ASSIGN(const std::vector<std::string> wrapper, wrapper_of(task, directory));
+  json::array words;
+  for (const std::string& word : wrapper) words.push_back(json::value(word));
+  if (!words.empty()) params["wrapper"] = std::move(words);
   const std::string key = text_of(*task.call.arguments, "key");
   params["key"] = key.empty() ? fresh_id("k") : key;
   return params;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace waybill::cli {
 namespace {
@@ -45,6 +46,35 @@ std::string shell_join(const std::vector<std::string>& words) {
     out += reserved ? in_quotes(word) : shell_quote(word);
   }
   return out;
+}
+
+std::optional<std::vector<std::string>> shell_split(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool in_word = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool blank = c == ' ' || c == '\t' || c == '\n';
+    if (quote == 0 && blank) {
+      if (in_word) words.push_back(std::exchange(word, {}));
+      in_word = false;
+      continue;
+    }
+    in_word = true;
+    if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      word.push_back(text[++i]);
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    } else {
+      word.push_back(c);
+    }
+  }
+  if (quote != 0) return std::nullopt;
+  if (in_word) words.push_back(std::move(word));
+  return words;
 }
 
 }  // namespace waybill::cli

@@ -65,7 +65,7 @@ Result<std::string> environment_of(const Parsed& parsed) {
       return usage("--env needs NAME=value, not \"" + given + "\".");
     }
   }
-  return environment_block(changes);
+  return environment_block(own_environment(), changes);
 }
 
 Result<void> set_command(json::object& params, const Parsed& parsed) {
@@ -98,6 +98,7 @@ Result<json::object> run_params(const Context& context) {
   const char* turn = std::getenv("WAYBILL_TURN");
   const std::string in_turn = parsed.find("--turn").value_or(turn == nullptr ? "" : turn);
   if (!in_turn.empty()) params["turn"] = in_turn;
+  TRY(set_wrapper(params, parsed));
   if (const auto label = parsed.find("--label")) params["label"] = edge::valid_utf8(*label);
   TRY_ASSIGN(const auto deadline, duration_of(parsed, "--deadline"));
   if (deadline) params["deadline_ms"] = deadline->count();

@@ -3,11 +3,24 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/view.h"
+#include "edge/json.h"
 
 namespace waybill::cli {
 namespace {
 
 constexpr Millis kWaitDefault{30000};
+
+// Both together, so that what is left out is empty and not what was known.
+void set_rules(json::object& params, const Parsed& parsed) {
+  if (!parsed.has("--allow") && !parsed.has("--deny")) return;
+  for (const char* name : {"allow", "deny"}) {
+    json::array patterns;
+    for (const std::string& one : parsed.all(std::string("--") + name)) {
+      patterns.push_back(json::value(edge::valid_utf8(one)));
+    }
+    params[name] = std::move(patterns);
+  }
+}
 
 Result<int> attach(const Context& context) {
   json::object params = caller_params(context);
@@ -20,6 +33,8 @@ Result<int> attach(const Context& context) {
   TRY_ASSIGN(const auto lease, timeout_of(context.parsed, "--lease"));
   if (lease) params["lease_ms"] = lease->count();
   if (context.parsed.has("--one-shot")) params["one_shot"] = true;
+  TRY(set_wrapper(params, context.parsed));
+  set_rules(params, context.parsed);
   TRY_ASSIGN(const json::object answer, ask(context, "session.attach", params));
   if (context.json) {
     print_json(answer);

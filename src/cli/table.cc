@@ -29,6 +29,7 @@ std::vector<FlagInfo> run_flags() {
       {"--deadline", "D", false, "End the job this long after its start."},
       {"--grace", "D", false, "Between TERM and KILL; default 5s."},
       {"--cap", "SIZE", false, "Most output kept; default 64MiB."},
+      {"--wrapper", "W", false, "Program and arguments that the command is run through."},
       {"--owner", "KIND", false, "session (default) or turn: whether the job outlives its turn."},
       {"--key", "K", false, "Idempotency key; default: a fresh one."},
       {"--wait", "", false, "Stream the output and exit with the job's own code."},
@@ -115,7 +116,11 @@ void add_sessions(std::vector<CommandInfo>& out) {
                  false,
                  {{"--host-pid", "P", false, "The lease lasts as long as this process."},
                   {"--lease", "D", false, "Lease after the last call of an open turn."},
-                  {"--one-shot", "", false, "The host will not return after its turn."}},
+                  {"--one-shot", "", false, "The host will not return after its turn."},
+                  {"--wrapper", "W", false,
+                   "Every command of the session is run through this (bwrap …, a sandbox)."},
+                  {"--allow", "P", true, "Pattern (*, ?): a command must match one of these."},
+                  {"--deny", "P", true, "Pattern: a command that matches is refused."}},
                  "Take the session over for this host key; shows fence, open turn and what is "
                  "outstanding.",
                  R"({"session":{…},"outstanding":{…}})"});
@@ -284,8 +289,27 @@ void add_node(std::vector<CommandInfo>& out) {
                  0,
                  false,
                  {},
-                 "What the daemon finds about itself; exit 1 when there is a problem.",
-                 R"({"ok","findings":[{"subject","level","message"}]})"});
+                 "What the daemon finds about itself, and how agents are set up; exit 1 when there "
+                 "is a problem.",
+                 R"({"ok","findings":[{"subject","level","message"}],"clients":[{"client","found",)"
+                 R"("version","wired","program","on_completion"}]})"});
+  out.push_back(
+      {CommandId::setup,
+       "",
+       "setup",
+       "CLIENT",
+       1,
+       1,
+       false,
+       {{"--apply", "", false, "Make the changes; without it they are only shown."},
+        {"--undo", "", false, "Take out exactly what was put in."},
+        {"--resume-when-closed", "", false, "Results resume a session that was closed, at once."}},
+       "Set up an agent, claude or codex: its MCP server and its hooks, in the user's own "
+       "configuration. Nothing else in the files changes, no permission or sandbox "
+       "setting, and --undo gives their bytes back; only an empty `hooks` or `mcpServers` "
+       "that another program has laid out anew meanwhile goes as if it were ours.",
+       R"({"client","found","version","files":[{"path","action":"none"|"create"|"change"|)"
+       R"("remove","before_sha256","after_sha256","diff"}],"applied":false})"});
   out.push_back({CommandId::version,
                  "",
                  "version",
@@ -321,11 +345,11 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 12> kPlannedCommands{
+constexpr std::array<std::string_view, 11> kPlannedCommands{
     "write",  "send",   "release", "owners", "reconcile", "agent",
-    "worker", "answer", "message", "result", "setup",     "prune"};
-constexpr std::array<std::string_view, 7> kPlannedFlags{
-    "--secret", "--start-within", "--wake", "--leftovers", "--stdin", "--pty", "--wrapper"};
+    "worker", "answer", "message", "result", "prune"};
+constexpr std::array<std::string_view, 6> kPlannedFlags{"--secret",    "--start-within", "--wake",
+                                                        "--leftovers", "--stdin",        "--pty"};
 
 }  // namespace
 

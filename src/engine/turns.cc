@@ -140,6 +140,8 @@ Result<TurnReply> begin(Work& work, const TurnRequest& request, const Host& host
   } else {
     TRY_ASSIGN(turn, need_turn(work, request, host));
   }
+  // Also when it was open before: a user may speak in the middle of it.
+  TRY(turn_began(work, owner, request.author));
   if (turn->stopped) return answer(work, *turn, std::nullopt);
   TRY_ASSIGN(std::optional<HandOver> messages, hand_over(work, request, host, *turn, Which::all));
   return answer(work, *turn, std::move(messages));

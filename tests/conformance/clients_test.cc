@@ -224,6 +224,17 @@ TEST(Wake, I18_going_on_at_a_turns_end_spends_too) {
   EXPECT_EQ(event_of(world, job).withheld, core::Withheld::budget);
 }
 
+TEST(Wake, I18_a_user_who_speaks_in_the_middle_of_a_turn_lifts_the_bound) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  ended_job(world);
+  world.ask<TurnReply>(hook(TurnVerb::end, "t1"));
+  EXPECT_EQ(session(world).wakes, 1U);
+  world.ask<TurnReply>(prompt("t1"));
+  EXPECT_EQ(session(world).wakes, 0U);
+}
+
 TEST(Wake, a_person_who_looks_eats_no_wake) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp)));
