@@ -51,8 +51,9 @@ working directory unless `cwd` says otherwise.
 ## Results
 
 The content of a result is text for a model; `structuredContent` says the same, complete by itself,
-since clients show a model only one of the two (Claude Code and Codex: the second). What is not known
-is left out. A call that fails is a result with `isError`, the text `code: sentence`, and `error`.
+since clients show a model only one of the two (Claude Code and Codex: the second). What is not
+known is left out. A call that fails is a result with `isError`, the text `code: sentence`, and
+`error`.
 
 What became pending for the session meanwhile is handed over with the result of whatever tool is
 called next: as a second text, as `notice`, and with the ids in `notices`. It counts as accepted
