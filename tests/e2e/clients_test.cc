@@ -126,7 +126,7 @@ TEST_P(Clients, a_notice_rides_on_the_next_tool_result_where_no_hook_took_it) {
   EXPECT_EQ(event_state(daemon, client, job), "acked");
 }
 
-TEST_P(Clients, O29_a_closed_client_hears_at_its_next_start) {
+TEST_P(Clients, O34_a_closed_client_hears_at_its_next_start) {
   std::string job;
   {
     ScriptedClient client(daemon, options());
@@ -166,7 +166,7 @@ TEST_P(Clients, I2_a_client_that_dies_before_its_turn_ends_hears_again_as_a_repe
   EXPECT_THAT(heard, HasSubstr("repeat"));
 }
 
-TEST_P(Clients, O02_the_daemon_killed_at_every_step_loses_and_doubles_nothing) {
+TEST_P(Clients, I2_the_daemon_killed_at_every_step_loses_and_doubles_nothing) {
   ScriptedClient client(daemon, options());
   client.start();
   daemon.restart();
@@ -317,7 +317,7 @@ TEST_F(Claude, O03_an_idle_terminal_is_woken_by_a_silent_job) {
   EXPECT_EQ(event_state(daemon, client, job), "acked");
 }
 
-TEST_F(Claude, O02_a_daemon_killed_while_the_session_is_idle_still_wakes_it) {
+TEST_F(Claude, I2_a_daemon_killed_while_the_session_is_idle_still_wakes_it) {
   ScriptedClient client(daemon, options());
   client.start();
   client.wait_for_wake();
