@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/crash_point.h"
 #include "core/retry.h"
 #include "engine/clients.h"
 #include "engine/deliver.h"
@@ -84,7 +85,9 @@ Result<void> start_client(Work& work, store::ClientRow client) {
   TRY_ASSIGN(const RunReply started, run(work, Host{}, request, false));
   client.wake_job = started.job.id;
   ++client.wakes;
-  return store::put_client(work.db(), client);
+  TRY(store::put_client(work.db(), client));
+  crash_point("client.start.before_commit");
+  return {};
 }
 
 }  // namespace
