@@ -102,8 +102,12 @@ json::value ScriptedClient::call(const std::string& turn, const std::string& too
   const std::string name = "mcp__waybill__" + tool;
   hook("PreToolUse",
        {{"prompt_id", turn}, {"tool_name", name}, {"tool_input", arguments}, {"tool_use_id", id}});
-  const json::value answer =
-      ask({{"op", "call"}, {"tool", tool}, {"arguments", arguments}, {"call", id}, {"turn", turn}});
+  const json::value answer = ask({{"op", "call"},
+                                  {"tool", tool},
+                                  {"arguments", arguments},
+                                  {"call", id},
+                                  {"turn", turn},
+                                  {"meta", meta_}});
   return at(answer, "result");
 }
 

@@ -48,6 +48,8 @@ class ScriptedClient {
   // `start` with yield_ms 0: the job's id.
   std::string start_job(const std::string& turn, const std::string& command);
 
+  // More of `_meta` for every later call.
+  void meta(boost::json::object meta) { meta_ = std::move(meta); }
   void flags(const std::vector<std::string>& flags);
   void crash() { process_.signal(9); }
   void finish();
@@ -60,6 +62,7 @@ class ScriptedClient {
   Options options_;
   Process process_;
   std::string wake_message_;
+  boost::json::object meta_;
   int calls_ = 0;
 };
 
