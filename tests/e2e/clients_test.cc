@@ -3,14 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <thread>
 
-#include "base/crash_point.h"
 #include "e2e/harness.h"
 #include "e2e/scripted_client.h"
 
@@ -20,44 +18,6 @@ namespace {
 namespace json = boost::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-json::value session_of(Daemon& daemon, const ScriptedClient& client) {
-  return daemon.json({"session", "show", "--session", client.session()});
-}
-
-std::string event_state(Daemon& daemon, const ScriptedClient& client, const std::string& job) {
-  return text_at(daemon.json({"show", job, "--session", client.session()}), "job.events.0.state");
-}
-
-// The job has ended and the daemon has committed that. Asked as a person: nothing is read for the
-// host by it.
-void await_job(Daemon& daemon, const ScriptedClient& client, const std::string& job) {
-  daemon.cli({"wait", job, "--timeout", "60s", "--session", client.session()});
-}
-
-// A job of this turn that has ended after the call that started it was answered, so that its notice
-// did not ride on that answer.
-std::string ended_job(Daemon& daemon, ScriptedClient& client, const std::string& turn,
-                      const std::string& command = "true") {
-  static int gates = 0;
-  const TempDir dir;
-  Gate gate(dir.path() + "/gate" + std::to_string(++gates));
-  const std::string job = client.start_job(turn, gate.command() + "; " + command);
-  gate.open();
-  await_job(daemon, client, job);
-  return job;
-}
-
-void await_phase(Daemon& daemon, const ScriptedClient& client, const std::string& phase) {
-  for (std::string revision = "0";;) {
-    const Output waited = daemon.cli({"session", "wait", "--revision", revision, "--timeout", "60s",
-                                      "--session", client.session(), "--json"});
-    ASSERT_EQ(waited.exit_code, 0) << waited.describe();
-    const json::value session = waited.json();
-    if (text_at(session, "session.phase") == phase) return;
-    revision = std::to_string(number_at(session, "session.revision"));
-  }
-}
 
 class Clients : public ::testing::TestWithParam<const char*> {
  protected:
@@ -275,72 +235,6 @@ TEST_P(Clients, bad_input_is_an_error_that_stops_nothing) {
   EXPECT_EQ(client.hook("PostToolUse", {{"prompt_id", 7}, {"tool_response", nullptr}}), "");
 }
 
-// ---- the sandbox that Codex states -------------------------------------------------------------
-
-class CodexSandboxTest : public ::testing::Test {
- protected:
-  CodexSandboxTest() : client(daemon, {"codex", "44444444-dddd", temp.path(), {}}) {
-    daemon.start();
-  }
-  // A program in the place of Codex's, which writes down how it was called and runs what comes
-  // after `--`.
-  std::string sandbox_program() {
-    const std::string path = temp.path() + "/codex";
-    std::ofstream(path) << "#!/bin/sh\nprintf '%s\\n' \"$@\" \"preload=$LD_PRELOAD\" > '"
-                        << temp.path()
-                        << "/called'\nwhile [ \"$1\" != -- ]; do shift; done; shift\n"
-                        << "INSIDE=yes exec \"$@\"\n";
-    ::chmod(path.c_str(), 0755);
-    return path;
-  }
-  json::object stated(const std::string& program) {
-    return {{"x-codex-turn-metadata", {{"turn_id", "t1"}, {"sandbox", "seccomp"}}},
-            {"codex/sandbox-state-meta",
-             {{"permissionProfile", {{"type", "managed"}, {"network", "restricted"}}},
-              {"sandboxCwd", "file://" + temp.path()}}},
-            {"codex/sandbox-launcher", {{"codexExecutable", program}}}};
-  }
-  TempDir temp;
-  Daemon daemon;
-  ScriptedClient client;
-};
-
-TEST_F(CodexSandboxTest, a_command_is_run_through_it_and_the_models_variables_are_inside) {
-  client.meta(stated(sandbox_program()));
-  const json::value ran = client.call("t1", "start",
-                                      {{"command", "echo $INSIDE $MINE $LD_PRELOAD; pwd"},
-                                       {"cwd", "/"},
-                                       {"env", {{"MINE", "x"}, {"LD_PRELOAD", "/evil.so"}}},
-                                       {"yield_ms", 60000}});
-  EXPECT_THAT(text_at(ran, "structuredContent.output.text"), HasSubstr("yes x /evil.so\n/\n"));
-  const std::string called = read_file(temp.path() + "/called");
-  EXPECT_THAT(called, HasSubstr("sandbox\n--sandbox-state-json\n{\"permissionProfile\""));
-  EXPECT_THAT(called, HasSubstr("preload=\n")) << "not the sandbox's own program";
-  const std::string job = text_at(ran, "structuredContent.job");
-  const json::value shown = daemon.json({"show", job, "--session", client.session()});
-  EXPECT_EQ(text_at(shown, "job.wrapper.0"), temp.path() + "/codex") << "part of its record";
-}
-
-TEST_F(CodexSandboxTest, what_cannot_be_set_up_is_refused_and_nothing_runs) {
-  client.meta(stated(temp.path() + "/nowhere"));
-  const json::value refused = client.call(
-      "t1", "start", {{"command", "touch " + temp.path() + "/ran"}, {"yield_ms", 60000}});
-  EXPECT_EQ(text_at(refused, "structuredContent.error.code"), "forbidden");
-  EXPECT_NE(::access((temp.path() + "/ran").c_str(), F_OK), 0);
-  client.meta({{"x-codex-turn-metadata", {{"sandbox_mode", "read-only"}}}});
-  const json::value silent = client.call("t1", "start", {{"command", "true"}});
-  EXPECT_EQ(text_at(silent, "structuredContent.error.code"), "forbidden");
-}
-
-TEST_F(CodexSandboxTest, names_of_variables_that_are_none_are_refused) {
-  client.meta(stated(sandbox_program()));
-  for (const char* name : {"-S", "-u", "1A", "A B"}) {
-    const json::value refused =
-        client.call("t1", "start", {{"command", "true"}, {"env", {{name, "x"}}}});
-    EXPECT_EQ(text_at(refused, "structuredContent.error.code"), "bad_request") << name;
-  }
-}
-
 // ---- what only Claude Code has: the re-wake hook -----------------------------------------------
 
 class Claude : public ::testing::Test {
@@ -350,19 +244,6 @@ class Claude : public ::testing::Test {
   TempDir temp;
   Daemon daemon;
 };
-
-// Waits until the re-wake hook waits at the daemon.
-void await_reachable(Daemon& daemon, const ScriptedClient& client) {
-  for (const auto deadline = std::chrono::steady_clock::now() + kCap;
-       std::chrono::steady_clock::now() < deadline;) {
-    const json::value status = daemon.json({"status"});
-    for (const json::value& one : items_at(status, "reachable")) {
-      if (one.as_string() == client.session()) return;
-    }
-    std::this_thread::yield();
-  }
-  ADD_FAILURE() << "nobody waits for a wake";
-}
 
 TEST_F(Claude, O03_an_idle_terminal_is_woken_by_a_silent_job) {
   ScriptedClient client(daemon, options());
@@ -536,67 +417,6 @@ TEST_F(Resumed, a_closed_client_is_started_again_with_its_own_resume_command_onc
             "acked");
   EXPECT_EQ(items_at(daemon.json({"list", "--session", "user"}), "jobs").size(), 1U);
 }
-
-// ---- kill -9 at every point that only a client passes ------------------------------------------
-
-std::vector<std::string_view> client_points() {
-  std::vector<std::string_view> points(kDaemonCrashPoints.begin(), kDaemonCrashPoints.end());
-  std::erase_if(points, [](std::string_view point) { return !point.starts_with("client."); });
-  return points;
-}
-
-std::string point_name(std::string_view point) {
-  std::string name(point);
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-}
-
-// A client that is closed and started again, from its start to what the started one heard. The
-// daemon dies on the way; whoever asks next starts another.
-class ClientCrashTest : public ::testing::TestWithParam<std::string_view> {};
-
-TEST_P(ClientCrashTest, I2_I3_hold_when_the_daemon_dies) {
-  TempDir temp;
-  Bell bell(temp.path() + "/bell");
-  Gate gate(temp.path() + "/gate");
-  Daemon daemon({.env = {"WAYBILL_CRASH=" + std::string(GetParam())}});
-  daemon.start();
-  const pid_t first = daemon.pid();
-  ScriptedClient client(
-      daemon, {"claude",
-               "33333333-cccc",
-               temp.path(),
-               {"SCRIPTED_LOG=" + temp.path() + "/bell", "SCRIPTED_WAYBILL=" + waybill_program(),
-                "SCRIPTED_DATA=" + daemon.data_dir()}});
-  client.flags({"--resume-when-closed"});
-  client.start();
-  client.prompt("t1");
-  const std::string job = client.start_job("t1", gate.command());
-  client.stop("t1");
-  client.flags({});
-  client.hook("SessionEnd", {{"reason", "other"}});
-  client.finish();
-  gate.open();
-  EXPECT_TRUE(await_end(first)) << "no journey passes the point";
-  EXPECT_TRUE(daemon.crashed());
-  daemon.set_daemon_env({});
-  // Where it died last, nobody else is there to start a daemon.
-  const Output shown = run(daemon.command({"--json", "status"}));
-  if (shown.exit_code != 0) daemon.start();
-  const auto line = bell.word();
-  ASSERT_TRUE(line) << "the client was not started";
-  EXPECT_THAT(text_at(json::parse(*line), "heard.0"), HasSubstr(job));
-  const json::value jobs = daemon.json({"list", "--session", "user"});
-  ASSERT_EQ(items_at(jobs, "jobs").size(), 1U) << "started once";
-  EXPECT_EQ(daemon.cli({"wait", text_at(jobs, "jobs.0.id"), "--session", "user"}).exit_code, 0);
-  const json::value after = daemon.json({"show", job, "--session", client.session()});
-  EXPECT_EQ(text_at(after, "job.events.0.state"), "acked");
-  EXPECT_EQ(endings_of(at(after, "job")).size(), 1U);
-  EXPECT_EQ(daemon.cli({"shutdown"}).exit_code, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Points, ClientCrashTest, ::testing::ValuesIn(client_points()),
-                         [](const auto& row) { return point_name(row.param); });
 
 // ---- many at once ------------------------------------------------------------------------------
 

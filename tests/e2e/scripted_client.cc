@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace waybill::e2e {
 namespace {
 
@@ -150,6 +153,52 @@ std::size_t count_events(const std::string& text, const std::string& job) {
     ++count;
   }
   return count;
+}
+
+json::value session_of(Daemon& daemon, const ScriptedClient& client) {
+  return daemon.json({"session", "show", "--session", client.session()});
+}
+
+std::string event_state(Daemon& daemon, const ScriptedClient& client, const std::string& job) {
+  return text_at(daemon.json({"show", job, "--session", client.session()}), "job.events.0.state");
+}
+
+void await_job(Daemon& daemon, const ScriptedClient& client, const std::string& job) {
+  daemon.cli({"wait", job, "--timeout", "60s", "--session", client.session()});
+}
+
+std::string ended_job(Daemon& daemon, ScriptedClient& client, const std::string& turn,
+                      const std::string& command) {
+  static int gates = 0;
+  const TempDir dir;
+  Gate gate(dir.path() + "/gate" + std::to_string(++gates));
+  const std::string job = client.start_job(turn, gate.command() + "; " + command);
+  gate.open();
+  await_job(daemon, client, job);
+  return job;
+}
+
+void await_phase(Daemon& daemon, const ScriptedClient& client, const std::string& phase) {
+  for (std::string revision = "0";;) {
+    const Output waited = daemon.cli({"session", "wait", "--revision", revision, "--timeout", "60s",
+                                      "--session", client.session(), "--json"});
+    ASSERT_EQ(waited.exit_code, 0) << waited.describe();
+    const json::value session = waited.json();
+    if (text_at(session, "session.phase") == phase) return;
+    revision = std::to_string(number_at(session, "session.revision"));
+  }
+}
+
+void await_reachable(Daemon& daemon, const ScriptedClient& client) {
+  for (const auto deadline = std::chrono::steady_clock::now() + kCap;
+       std::chrono::steady_clock::now() < deadline;) {
+    const json::value status = daemon.json({"status"});
+    for (const json::value& one : items_at(status, "reachable")) {
+      if (one.as_string() == client.session()) return;
+    }
+    std::this_thread::yield();
+  }
+  ADD_FAILURE() << "nobody waits for a wake";
 }
 
 }  // namespace waybill::e2e

@@ -69,4 +69,17 @@ class ScriptedClient {
 // How many times the notice of this job's event is in the text.
 std::size_t count_events(const std::string& text, const std::string& job);
 
+// What a person sees of it; nothing is read for the host by that.
+boost::json::value session_of(Daemon& daemon, const ScriptedClient& client);
+std::string event_state(Daemon& daemon, const ScriptedClient& client, const std::string& job);
+// The job has ended and the daemon has committed that.
+void await_job(Daemon& daemon, const ScriptedClient& client, const std::string& job);
+// A job of this turn that has ended after the call that started it was answered, so that its notice
+// did not ride on that answer.
+std::string ended_job(Daemon& daemon, ScriptedClient& client, const std::string& turn,
+                      const std::string& command = "true");
+void await_phase(Daemon& daemon, const ScriptedClient& client, const std::string& phase);
+// Waits until the re-wake hook waits at the daemon.
+void await_reachable(Daemon& daemon, const ScriptedClient& client);
+
 }  // namespace waybill::e2e
