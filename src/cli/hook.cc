@@ -175,6 +175,7 @@ Result<int> pre_tool(const Hook& hook) {
   json::object params = hook.caller();
   params["call"] = hook.input.call;
   if (!hook.input.turn.empty()) params["turn"] = hook.input.turn;
+  if (hook.input.subagent) params["subagent"] = true;
   TRY(hook.daemon.call("host.call", params));
   return 0;
 }
@@ -214,6 +215,8 @@ Result<int> idle(const Hook& hook) {
 }
 
 Result<int> session_end(const Hook& hook) {
+  // A person who clears a conversation is done with it: nothing starts it again.
+  if (hook.input.reason == "clear") TRY(attach(hook, Attach::join));
   TRY(hook.daemon.call("session.detach", hook.caller()));
   return 0;
 }

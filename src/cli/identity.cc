@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "cli/answer.h"
+#include "core/scope.h"
 #include "edge/hook.h"
 
 namespace waybill::cli {
@@ -72,6 +73,7 @@ Result<Identity> identify_claude(Client& client, const Context& context, const j
   TRY_ASSIGN(const json::object found, client.call("host.session", params));
   identity.session = text_of(found, "session");
   identity.turn = text_of(found, "turn");
+  identity.subagent = flag_of(found, "subagent");
   if (!identity.session.empty()) return identity;
   const std::string mark = variable("CLAUDE_CODE_SESSION_ID");
   identity.session = edge::hook_session(edge::HookClient::claude, mark);
@@ -127,7 +129,8 @@ Result<Identity> identify_other(Client& client, const Context& context,
   identity.host = host;
   identity.host_key = context.host_key.empty() ? host_key_of("mcp", host) : context.host_key;
   const std::string own = "mcp-" + std::to_string(host.start) + "-" + std::to_string(::getpid());
-  identity.session = context.session.empty() ? own : context.session;
+  const bool named = !context.session.empty() && context.session != core::kUserSession;
+  identity.session = named ? context.session : own;
   TRY(attach_once(client, context, identity));
   return identity;
 }
@@ -136,13 +139,17 @@ Result<Identity> identify_other(Client& client, const Context& context,
 
 Result<Identity> identify(Client& client, const Context& context, const json::object& meta,
                           std::string_view client_name) {
+  // Who configured a session or a key for this server means it. What stands in the environment may
+  // be that of a job which runs the client.
+  const Parsed& flags = context.parsed;
+  if (flags.has("--session") || flags.has("--host-key")) {
+    return identify_other(client, context, client_name);
+  }
   if (field(meta, "threadId") != nullptr) {
     return identify_codex(client, context, meta);
   }
   const bool claude = client_name.starts_with("claude") || field(meta, "claudecode/toolUseId");
-  if (claude && context.host_key.empty() && context.session.empty()) {
-    return identify_claude(client, context, meta);
-  }
+  if (claude) return identify_claude(client, context, meta);
   return identify_other(client, context, client_name);
 }
 

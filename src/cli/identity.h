@@ -18,9 +18,10 @@ struct Identity {
   std::string client;    // "claude", "codex", "mcp"
   std::string host_key;  // "" none: nothing is handed over
   std::string session;
-  std::string turn;  // "" not known
-  std::string call;  // the client's id of this call, "" if it has none
-  std::string cwd;   // where commands run unless they say otherwise; "" this process's
+  std::string turn;       // "" not known
+  std::string call;       // the client's id of this call, "" if it has none
+  bool subagent = false;  // made inside a subagent: no notice of the session may ride on it
+  std::string cwd;        // where commands run unless they say otherwise; "" this process's
   HostProcess host;
   // What jobs get as their environment, "NAME=value"; empty: this process's own.
   std::vector<std::string> environment;

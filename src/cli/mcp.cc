@@ -284,7 +284,8 @@ bool McpServer::finish(const Task& task, McpAnswer answer, const Identity* ident
   const edge::McpCall& call = task.call;
   HandOver hand_over;
   std::unique_lock lock(inbox_mutex_, std::defer_lock);
-  if (identity != nullptr && answer.daemon_answers && !ended_) {
+  const bool takes = identity != nullptr && !identity->subagent;
+  if (takes && answer.daemon_answers && !ended_) {
     lock.lock();
     Result<HandOver> taken = take_pending(task, *identity);
     if (taken) {

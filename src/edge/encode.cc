@@ -118,7 +118,8 @@ struct ReplyEncoder {
   json::value operator()(const engine::HostReply& reply) const {
     return json::object{{"session", id_or_null(reply.session)},
                         {"turn", id_or_null(reply.turn)},
-                        {"announced", reply.announced}};
+                        {"announced", reply.announced},
+                        {"subagent", reply.subagent}};
   }
   json::value operator()(const engine::AckReply& reply) const {
     return json::object{{"acked", encode_texts(reply.acked)},

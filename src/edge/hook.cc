@@ -89,6 +89,7 @@ Result<HookInput> parse_hook(HookClient client, std::string_view text) {
   input.call = id_member(*object, "tool_use_id");
   input.cwd = text_member(*object, "cwd");
   input.source = text_member(*object, "source");
+  input.reason = text_member(*object, "reason");
   input.prompt = text_member(*object, "prompt");
   input.subagent = !text_member(*object, "agent_id").empty();
   return input;

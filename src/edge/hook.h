@@ -34,6 +34,7 @@ struct HookInput {
   std::string call;       // of the tool call, "" if there is none or it is no id of ours
   std::string cwd;        // "" if it does not say
   std::string source;     // SessionStart: startup, resume, clear, compact …
+  std::string reason;     // SessionEnd: clear, logout, prompt_input_exit, other …
   std::string prompt;     // UserPromptSubmit
   bool subagent = false;  // inside a subagent, whose context is not the session's
 };

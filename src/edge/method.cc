@@ -232,18 +232,21 @@ void add_client_methods(std::vector<MethodInfo>& out) {
                  "host.call",
                  "A client's hook tells whose a tool call is, before the call arrives.",
                  with_caller({required(id("call", "The client's id of the call.")),
-                              id("turn", "The turn it was made in.")}),
+                              id("turn", "The turn it was made in."),
+                              flag("subagent",
+                                   "Made inside a subagent, whose context is not the session's.")}),
                  "`{}`",
                  {E::unauthenticated, E::fenced}});
-  out.push_back({Method::host_session,
-                 "host.session",
-                 "Which session and turn a host's tool call belongs to: as announced, else the "
-                 "session it attached last.",
-                 {id("tenant", "The tenant; `local` when left out."),
-                  required(id("host_key", "The host's capability.")),
-                  id("call", "The client's id of the call.")},
-                 "`{\"session\": id or null, \"turn\": id or null, \"announced\": bool}`",
-                 {E::unauthenticated}});
+  out.push_back(
+      {Method::host_session,
+       "host.session",
+       "Which session and turn a host's tool call belongs to: as announced, else the "
+       "session it attached last.",
+       {id("tenant", "The tenant; `local` when left out."),
+        required(id("host_key", "The host's capability.")),
+        id("call", "The client's id of the call.")},
+       "`{\"session\": id or null, \"turn\": id or null, \"announced\": bool, \"subagent\": bool}`",
+       {E::unauthenticated}});
 }
 
 MethodInfo turn_method(Method method, std::string_view name, std::string_view summary, bool waits) {

@@ -280,6 +280,7 @@ engine::CallRequest call_request(const Params& params, const CallContext& contex
   request.caller = caller_of(params, context);
   request.call = params.text("call");
   if (params.has("turn")) request.turn = TurnId(params.text("turn"));
+  request.subagent = params.flag("subagent");
   return request;
 }
 

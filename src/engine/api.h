@@ -313,6 +313,7 @@ struct CallRequest {
   Caller caller;
   std::string call;
   std::optional<TurnId> turn;
+  bool subagent = false;  // made inside a subagent, whose context is not the session's
 };
 
 // Which session and turn a host's tool call belongs to: as announced, else the session that the
@@ -326,6 +327,7 @@ struct HostReply {
   std::optional<SessionId> session;
   std::optional<TurnId> turn;
   bool announced = false;
+  bool subagent = false;
 };
 
 struct AckRequest {

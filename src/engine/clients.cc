@@ -65,6 +65,7 @@ Result<void> announce(Work& work, const Host& host, const CallRequest& request) 
   row.call = request.call;
   row.owner = request.caller.owner;
   row.turn = request.turn;
+  row.subagent = request.subagent;
   row.at = work.now();
   return store::put_call(work.db(), row);
 }
@@ -82,6 +83,7 @@ Result<HostReply> whose(Work& work, const HostRequest& request) {
       reply.session = call->owner.session;
       reply.turn = call->turn;
       reply.announced = true;
+      reply.subagent = call->subagent;
       return reply;
     }
   }

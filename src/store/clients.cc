@@ -59,25 +59,27 @@ Result<std::optional<core::Owner>> session_of_host(Database& db, const TenantId&
 
 Result<void> put_call(Database& db, const CallRow& row) {
   static const std::string sql =
-      "INSERT INTO host_call (host_key_hash, call, tenant, session, turn, at) VALUES "
-      "($1, $2, $3, $4, $5, $6) ON CONFLICT (host_key_hash, call) DO UPDATE SET tenant = $3, "
-      "session = $4, turn = $5, at = $6";
-  TRY(db.run(sql,
-             {row.host_key_hash, row.call, row.owner.tenant, row.owner.session, row.turn, row.at}));
+      "INSERT INTO host_call (host_key_hash, call, tenant, session, turn, subagent, at) VALUES "
+      "($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (host_key_hash, call) DO UPDATE SET tenant = $3, "
+      "session = $4, turn = $5, subagent = $6, at = $7";
+  TRY(db.run(sql, {row.host_key_hash, row.call, row.owner.tenant, row.owner.session, row.turn,
+                   row.subagent, row.at}));
   return {};
 }
 
 Result<std::optional<CallRow>> find_call(Database& db, std::string_view host_key_hash,
                                          std::string_view call) {
   static const std::string sql =
-      "SELECT tenant, session, turn, at FROM host_call WHERE host_key_hash = $1 AND call = $2";
+      "SELECT tenant, session, turn, subagent, at FROM host_call WHERE host_key_hash = $1 AND call "
+      "= $2";
   return db.first<CallRow>(sql, {host_key_hash, call}, [&](const Row& row) -> Result<CallRow> {
     CallRow found;
     found.host_key_hash = host_key_hash;
     found.call = call;
     found.owner = {TenantId(row.string(0)), SessionId(row.string(1))};
     if (!row.null(2)) found.turn = TurnId(row.string(2));
-    found.at = row.time(3);
+    found.subagent = row.integer(3) != 0;
+    found.at = row.time(4);
     return found;
   });
 }

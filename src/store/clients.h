@@ -35,6 +35,7 @@ struct CallRow {
   std::string call;
   core::Owner owner;
   std::optional<TurnId> turn;
+  bool subagent = false;
   WallTime at{};
 };
 

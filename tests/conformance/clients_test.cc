@@ -325,6 +325,10 @@ TEST(Clients, I1_a_call_belongs_to_the_session_that_its_hook_announced) {
   EXPECT_EQ(announced.session, SessionId("a"));
   EXPECT_EQ(announced.turn, TurnId("t1"));
   EXPECT_TRUE(announced.announced);
+  EXPECT_FALSE(announced.subagent);
+  engine::CallRequest inner{of(kHook, "a"), "toolu_3", TurnId("t1"), true};
+  world.ask<std::monostate>(inner);
+  EXPECT_TRUE(world.ask<HostReply>(engine::HostRequest{of(kMcp), "toolu_3"}).subagent);
   world.clock.advance(Millis(1));
   world.ask<AttachReply>(client_attach(of(kMcp, "b")));
   const auto other = world.ask<HostReply>(engine::HostRequest{of(kMcp), "toolu_2"});

@@ -245,6 +245,18 @@ class Claude : public ::testing::Test {
   Daemon daemon;
 };
 
+TEST_F(Claude, a_subagents_call_of_a_tool_carries_no_notice_of_the_session) {
+  ScriptedClient client(daemon, options());
+  client.start();
+  client.prompt("t1");
+  const std::string job = ended_job(daemon, client, "t1");
+  client.subagent("a1");
+  const json::value inner = client.call("t1", "list", {});
+  EXPECT_FALSE(at(inner, "structuredContent").as_object().contains("notice"));
+  client.subagent("");
+  EXPECT_EQ(count_events(client.tool_done("t1"), job), 1U);
+}
+
 TEST_F(Claude, O03_an_idle_terminal_is_woken_by_a_silent_job) {
   ScriptedClient client(daemon, options());
   client.start();
@@ -416,6 +428,22 @@ TEST_F(Resumed, a_closed_client_is_started_again_with_its_own_resume_command_onc
                     "job.events.0.state"),
             "acked");
   EXPECT_EQ(items_at(daemon.json({"list", "--session", "user"}), "jobs").size(), 1U);
+}
+
+TEST_F(Resumed, a_cleared_conversation_is_not_started_again) {
+  ScriptedClient client(daemon, resumable());
+  client.flags({"--resume-when-closed"});
+  client.start();
+  client.prompt("t1");
+  Gate gate(temp.path() + "/gate");
+  const std::string job = client.start_job("t1", gate.command());
+  client.stop("t1");
+  client.flags({});
+  client.hook("SessionEnd", {{"reason", "clear"}});
+  gate.open();
+  await_job(daemon, client, job);
+  EXPECT_EQ(items_at(daemon.json({"list", "--session", "user"}), "jobs").size(), 0U);
+  EXPECT_EQ(event_state(daemon, client, job), "pending");
 }
 
 // ---- many at once ------------------------------------------------------------------------------

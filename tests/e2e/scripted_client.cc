@@ -102,9 +102,12 @@ bool ScriptedClient::waiting() {
 json::value ScriptedClient::call(const std::string& turn, const std::string& tool,
                                  const json::object& arguments) {
   const std::string id = "toolu_" + std::to_string(++calls_);
-  const std::string name = "mcp__waybill__" + tool;
-  hook("PreToolUse",
-       {{"prompt_id", turn}, {"tool_name", name}, {"tool_input", arguments}, {"tool_use_id", id}});
+  json::object fields{{"prompt_id", turn},
+                      {"tool_name", "mcp__waybill__" + tool},
+                      {"tool_input", arguments},
+                      {"tool_use_id", id}};
+  if (!subagent_.empty()) fields["agent_id"] = subagent_;
+  hook("PreToolUse", std::move(fields));
   const json::value answer = ask({{"op", "call"},
                                   {"tool", tool},
                                   {"arguments", arguments},

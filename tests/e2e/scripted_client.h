@@ -50,6 +50,8 @@ class ScriptedClient {
 
   // More of `_meta` for every later call.
   void meta(boost::json::object meta) { meta_ = std::move(meta); }
+  // Later tool calls are made inside a subagent; "" by the main thread again.
+  void subagent(const std::string& id) { subagent_ = id; }
   void flags(const std::vector<std::string>& flags);
   void crash() { process_.signal(9); }
   void finish();
@@ -63,6 +65,7 @@ class ScriptedClient {
   Process process_;
   std::string wake_message_;
   boost::json::object meta_;
+  std::string subagent_;
   int calls_ = 0;
 };
 

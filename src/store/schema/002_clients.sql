@@ -32,6 +32,8 @@ CREATE TABLE host_call (
   tenant TEXT NOT NULL,
   session TEXT NOT NULL,
   turn TEXT,
+  -- Made inside a subagent, whose context is not the session's: no notice rides on its result.
+  subagent BIGINT NOT NULL,
   at BIGINT NOT NULL,
   PRIMARY KEY (host_key_hash, call)
 ) __STRICT__;
