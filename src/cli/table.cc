@@ -241,7 +241,9 @@ void add_agents(std::vector<CommandInfo>& out) {
                  0,
                  0,
                  false,
-                 {},
+                 {{"--app-server", "unix://PATH", false,
+                   "Codex: the app-server that holds its threads; default "
+                   "$WAYBILL_CODEX_APP_SERVER, else as Codex was started."}},
                  "MCP server on stdin and stdout, for agents; see docs/mcp.md.",
                  "messages of MCP, with or without --json"});
   out.push_back({CommandId::hook,
