@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/write.hpp>
+
 #include "cli/fake_app_server.h"
 #include "cli/fake_server.h"
 
@@ -143,12 +145,20 @@ TEST_F(CodexAppServerTest, nobody_there_is_gone_and_unreachable) {
   EXPECT_EQ(codex.inject("x"), PutOutcome::unreachable);
 }
 
-TEST_F(CodexAppServerTest, a_server_of_another_kind_is_unreachable) {
-  FakeServer server(directory.path(), [](const std::string&, const json::object&) -> Scripted {
-    return {"", false};
+TEST_F(CodexAppServerTest, a_server_of_another_kind_or_one_that_says_nothing_is_gone) {
+  namespace asio = boost::asio;
+  asio::io_context context;
+  asio::local::stream_protocol::acceptor acceptor(context,
+                                                  asio::local::stream_protocol::endpoint(path()));
+  EXPECT_EQ(CodexAppServer(path(), "th1", quick()).probe().state, ProbeState::gone);
+  std::thread other([&] {
+    acceptor.accept();  // of the one that has gone again
+    auto socket = acceptor.accept();
+    boost::system::error_code error;
+    asio::write(socket, asio::buffer(std::string("220 mail.example ESMTP\r\n")), error);
   });
-  CodexAppServer codex(directory.path() + "/waybill.sock", "th1", quick());
-  EXPECT_EQ(codex.probe().state, ProbeState::gone);
+  EXPECT_EQ(CodexAppServer(path(), "th1").probe().state, ProbeState::gone);
+  other.join();
 }
 
 }  // namespace

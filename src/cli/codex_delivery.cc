@@ -33,7 +33,10 @@ std::shared_ptr<CodexAdapter> adapter_for(const Context& context, const Identity
   if (one_shot && place.configured.empty()) return nullptr;
   const std::string path = codex_socket_path(place);
   auto server = path.empty() ? nullptr : std::make_unique<CodexAppServer>(path, thread);
-  auto queue = one_shot || identity.host.start == 0
+  // Only a Codex takes `codex queue`, and a place that was named is the only one.
+  const std::string program = program_of(identity.host.pid);
+  const bool is_codex = program.substr(program.rfind('/') + 1).starts_with("codex");
+  auto queue = one_shot || !is_codex || !place.configured.empty()
                    ? nullptr
                    : std::make_unique<CodexQueue>(identity.host, thread);
   if (!server && !queue) return nullptr;

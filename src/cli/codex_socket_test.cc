@@ -46,7 +46,7 @@ TEST(CodexSocket, what_was_configured_goes_before_all) {
 
 TEST(CodexSocket, nothing_but_a_unix_socket_is_spoken_to) {
   for (const std::string address : {"ws://127.0.0.1:1", "wss://example.org", "stdio://", "/plain",
-                                     "unix://relative", "tcp://1"}) {
+                                    "unix://relative", "tcp://1"}) {
     CodexPlace one = place({"codex"}, {"HOME=/h"});
     one.configured = address;
     EXPECT_EQ(codex_socket_path(one), "") << address;

@@ -66,11 +66,14 @@ json::object DeliveryLoop::State::caller() const {
 // The daemon keeps the times of wakes for sessions whose client it knows. Who has told it, a hook
 // for instance, has also told how to start the client again, and is not spoken over.
 Result<void> DeliveryLoop::State::introduce() {
-  TRY_ASSIGN(const json::object shown, daemon.call("session.show", caller()));
-  if (!text_of(object_of(shown, "session"), "client").empty()) return {};
+  const Result<json::object> shown = daemon.call("session.show", caller());
+  if (!shown && shown.error().code != ErrorCode::not_found) return fail(shown.error());
+  const bool known = shown && !text_of(object_of(*shown, "session"), "client").empty();
+  if (known && target.host_pid == 0) return {};
   json::object params = caller();
-  params["client"] = target.client;
   params["join"] = true;
+  if (!known) params["client"] = target.client;
+  if (target.host_pid > 0) params["host_pid"] = target.host_pid;
   TRY(daemon.call("session.attach", params));
   return {};
 }

@@ -18,6 +18,7 @@ struct DeliveryTarget {
   std::string session;
   std::string host_key;
   std::string client;  // "codex" …: told to the daemon where nobody has told it yet
+  int host_pid = 0;    // the client's process, where this program is its first to attach; 0 no
 };
 
 class DeliveryLoop {
