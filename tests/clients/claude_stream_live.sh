@@ -20,7 +20,7 @@ clean() {
     HOME="$dir/home" TMPDIR="$dir/tmp" WAYBILL_DATA="$dir/data" TERM=dumb LANG=C.UTF-8 CI=1 \
     ANTHROPIC_BASE_URL="http://127.0.0.1:$port" ANTHROPIC_API_KEY=sk-ant-none ANTHROPIC_MODEL=claude-fake \
     ENABLE_TOOL_SEARCH=false CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_AUTOUPDATER=1 \
-    DISABLE_TELEMETRY=1 IS_SANDBOX=1 "$@"
+    DISABLE_TELEMETRY=1 IS_SANDBOX=1 HOOKS="${HOOKS:-}" "$@"
 }
 finish() {
   clean "$waybill" shutdown --stop-jobs >/dev/null 2>&1
