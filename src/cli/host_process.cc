@@ -126,6 +126,12 @@ std::optional<HostProcess> find_host(std::string_view client) {
   return first_that_is_no_shell(all);
 }
 
+std::optional<HostProcess> process_of(int pid) {
+  const std::optional<Stat> stat = stat_of(pid);
+  if (!stat) return std::nullopt;
+  return HostProcess{pid, stat->start};
+}
+
 std::string host_key_of(std::string_view client, const HostProcess& host) {
   return std::string(client) + "-" + std::to_string(host.pid) + "-" + std::to_string(host.start);
 }

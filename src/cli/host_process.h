@@ -23,6 +23,9 @@ struct HostProcess {
 // is none (an orphan).
 std::optional<HostProcess> find_host(std::string_view client);
 
+// A process by its id; nullopt when it is gone.
+std::optional<HostProcess> process_of(int pid);
+
 // "claude-<pid>-<start>".
 std::string host_key_of(std::string_view client, const HostProcess& host);
 

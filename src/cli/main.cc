@@ -58,6 +58,8 @@ Result<int> perform(const Context& context) {
       return doctor_command(context);
     case CommandId::hook:
       return hook_command(context);
+    case CommandId::host:
+      return host_command(context);
     case CommandId::setup:
       return setup_command(context);
     case CommandId::version:

@@ -23,6 +23,7 @@
 #include "base/unique_fd.h"
 #include "cli/answer.h"
 #include "cli/ask.h"
+#include "cli/codex_delivery.h"
 #include "cli/commands.h"
 #include "cli/identity.h"
 #include "cli/launch_params.h"
@@ -170,6 +171,7 @@ class McpServer {
       : context_(context),
         umask_(callers_umask()),
         connections_(context),
+        deliveries_(context),
         inbox_(inbox_options(context)) {}
 
   void serve();
@@ -199,6 +201,7 @@ class McpServer {
   const Context& context_;
   const unsigned umask_;
   Connections connections_;
+  CodexDeliveries deliveries_;
   Writer writer_;
   Calls calls_;
   std::mutex inbox_mutex_;  // what is taken is written and confirmed before the next is taken
@@ -223,10 +226,12 @@ void McpServer::serve() {
   }
   session.on_end();
   ended_ = true;
-  if (calls_.wait_for_all(kLastCalls)) return;
+  deliveries_.ask_to_end();
+  if (calls_.wait_for_all(kLastCalls) && deliveries_.await_end(kLastWords)) return;
   calls_.interrupt_all();
   // A call that cannot be interrupted now (a daemon that is just starting) is left behind.
-  if (!calls_.wait_for_all(kLastWords)) ::_exit(0);
+  // So is a delivery on its way: its offer ends with this process.
+  if (!calls_.wait_for_all(kLastWords) || !deliveries_.await_end(kLastWords)) ::_exit(0);
 }
 
 Result<void> McpServer::take(edge::McpCall call) {
@@ -268,6 +273,7 @@ bool McpServer::run(const Task& task) {
   const Result<Identity> identity =
       identify(connection.client, context_, *call.meta, call.client_name);
   if (!identity) return finish(task, mcp_failed(identity.error()), nullptr);
+  if (!ended_) deliveries_.saw(*identity);
   std::function<void(std::string_view)> progress;
   if (!call.progress_token.empty()) {
     progress = [this, &call, count = std::uint64_t{0}](std::string_view message) mutable {

@@ -241,7 +241,9 @@ void add_agents(std::vector<CommandInfo>& out) {
                  0,
                  0,
                  false,
-                 {},
+                 {{"--app-server", "unix://PATH", false,
+                   "Codex: the app-server that holds its threads; default "
+                   "$WAYBILL_CODEX_APP_SERVER, else as Codex was started."}},
                  "MCP server on stdin and stdout, for agents; see docs/mcp.md.",
                  "messages of MCP, with or without --json"});
   out.push_back({CommandId::hook,
@@ -257,6 +259,19 @@ void add_agents(std::vector<CommandInfo>& out) {
                  "What an agent client (claude, codex) runs at the events of its sessions; reads "
                  "the client's JSON from stdin. `setup` puts it where it belongs.",
                  "what the client reads"});
+  out.push_back(
+      {CommandId::host,
+       "",
+       "host",
+       "CLIENT",
+       1,
+       1,
+       true,
+       {},
+       "Start a client (claude, with --input-format stream-json) and stand between it and "
+       "its caller: its streams pass through, and what jobs of its session end with goes "
+       "in between.",
+       "what the client writes"});
 }
 
 void add_node(std::vector<CommandInfo>& out) {

@@ -32,6 +32,7 @@ enum class CommandId {
   shutdown,
   doctor,
   hook,
+  host,
   setup,
   version,
 };

@@ -26,6 +26,8 @@ constexpr std::array<std::pair<std::string_view, HookEvent>, 8> kEvents{{
 constexpr std::string_view kWakeMark = "[waybill: wake]";
 // How Claude Code begins what it tells a session on its own.
 constexpr std::string_view kTaskNotification = "<task-notification>";
+// A notice that was put into the session as a message of its own.
+constexpr std::string_view kNotice = "<waybill_notice ";
 
 std::string text_member(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
@@ -126,7 +128,8 @@ bool is_wake_prompt(std::string_view prompt) {
 }
 
 bool is_automatic_prompt(std::string_view prompt) {
-  return prompt.starts_with(kTaskNotification) || prompt.starts_with(kWakeMark);
+  return prompt.starts_with(kTaskNotification) || prompt.starts_with(kWakeMark) ||
+         prompt.starts_with(kNotice);
 }
 
 }  // namespace waybill::edge

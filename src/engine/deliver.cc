@@ -188,6 +188,7 @@ Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host
   const DeliveryId& delivery = request.delivery;
   TRY(check_delivery(work, caller, host, delivery));
   TRY_ASSIGN(std::vector<store::InboxRow> rows, store::inbox_of_delivery(work.db(), delivery));
+  bool put_to_client = false;
   for (store::InboxRow& row : rows) {
     // Expired meanwhile: it is on its way again as a repeat; only an acknowledgement counts now.
     if (row.state != core::InboxState::offered) continue;
@@ -197,6 +198,7 @@ Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host
       TRY(confirm_row(work, row, core::AckedAs::reported));
       continue;
     }
+    put_to_client = true;
     if (request.durable) {
       TRY(confirm_row(work, row, core::AckedAs::accepted));
       continue;
@@ -207,6 +209,10 @@ Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host
     TRY(store::write_inbox(work.db(), row));
   }
   TRY(work.settle_owed(core::OwedKind::offer_expiry, delivery.str()));
+  if (put_to_client) {  // what it was woken for has come of it, with or without a turn of ours
+    TRY_ASSIGN(store::SessionRow * session, work.session(caller.owner));
+    session->wake_until.reset();
+  }
   return work.touch(caller.owner);
 }
 

@@ -316,6 +316,21 @@ TEST(Clients, a_durable_queue_of_the_client_counts_as_accepted_for_good) {
   EXPECT_EQ(event_of(world, job).acked_as, core::AckedAs::accepted);
 }
 
+TEST(Clients, O03_a_wake_that_a_delivery_came_of_is_over_without_a_turn_of_ours) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const auto first = world.post(wake_call());
+  ended_job(world);
+  ASSERT_TRUE(woken(first));
+  engine::InboxRequest taking = inbox(of(kWaiter));
+  taking.follow = true;
+  const auto taken = world.ask<InboxReply>(taking);
+  world.ask<std::monostate>(engine::FlushedRequest{of(kWaiter), taken.hand_over->delivery, true});
+  const auto second = world.post(wake_call());
+  ended_job(world);
+  EXPECT_TRUE(woken(second)) << "at once, not when the first wake's time is over";
+}
+
 TEST(Clients, I1_a_call_belongs_to_the_session_that_its_hook_announced) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp, "a")));
