@@ -15,6 +15,7 @@ using edge::JsonText;
 
 constexpr int kWakeSeconds = 604800;  // a week; armed anew at the end of every turn
 constexpr const char* kWakeHook = "Wake";
+constexpr const char* kWakeSummary = "Waybill: background work has ended";  // the person sees it
 constexpr std::string_view kResumeFlag = " --resume-when-closed";
 
 json::object group_of(ClientId client, const HookEvent& event, const Wiring& wiring) {
@@ -27,6 +28,7 @@ json::object group_of(ClientId client, const HookEvent& event, const Wiring& wir
     hooks.push_back(json::object{{"type", "command"},
                                  {"command", hook_command(wiring, client, kWakeHook)},
                                  {"asyncRewake", true},
+                                 {"rewakeSummary", kWakeSummary},
                                  {"timeout", kWakeSeconds}});
   }
   json::object out;

@@ -345,6 +345,8 @@ Result<McpServer::HandOver> McpServer::take_pending(const Task& task, const Iden
     return fail(ErrorCode::conflict,
                 "Pending results were handed over with another call at this moment; call again.");
   }
+  // Without a key nothing is handed over; who asks for it is told why.
+  if (identity.host_key.empty() && task.call.tool != edge::McpToolId::inbox) return HandOver{};
   HandOver out{{}, mcp_caller(context_, identity)};
   json::object params = out.caller;
   params["path"] = "tool";

@@ -382,7 +382,10 @@ Result<McpAnswer> wait(const McpTask& task) {
 Result<McpAnswer> inbox(const McpTask& task) {
   McpAnswer answer = empty_answer();
   const json::array& ids = array_of(*task.call.arguments, "ack");
-  if (ids.empty()) return answer;
+  if (ids.empty()) {
+    TRY(task.client.call("version", {}));  // so that there is a daemon to take from
+    return answer;
+  }
   json::object params = mcp_caller(task.context, task.identity);
   params["ids"] = ids;
   TRY_ASSIGN(const json::object reply, task.client.call("ack", params));

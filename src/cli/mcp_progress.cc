@@ -13,6 +13,8 @@ namespace {
 
 constexpr Millis kOftenest{1000};
 constexpr Millis kRarest{15000};
+// With the pause after a message, a silent job is told of in time.
+constexpr Millis kLook = kRarest - kOftenest;
 
 }  // namespace
 
@@ -51,13 +53,13 @@ void McpProgress::follow() {
       params["offset"] = seen;
       params["bytes"] = 1;
       params["raw"] = true;
-      params["wait_ms"] = kRarest.count();
+      params["wait_ms"] = kLook.count();
       const Result<json::object> page = client.call("job.logs", params);
       if (client.interrupted()) return;
       if (!page) {
         if (page.error().code == ErrorCode::not_found) {
           at = jobs_.size();
-        } else if (ended_within(kRarest - kOftenest)) {
+        } else if (ended_within(kLook)) {
           return;
         }
       } else {
@@ -68,7 +70,7 @@ void McpProgress::follow() {
           seen = 0;
         }
       }
-    } else if (ended_within(kRarest - kOftenest)) {
+    } else if (ended_within(kLook)) {
       return;
     }
     say_(message);

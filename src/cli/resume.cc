@@ -64,7 +64,7 @@ std::vector<std::string> kept(const std::array<Flag, N>& flags,
 // An interpreter runs the client: the script comes along.
 bool is_interpreter(const std::string& program) {
   const std::string name = program.substr(program.rfind('/') + 1);
-  return name == "node" || name == "bun" || name == "deno";
+  return name == "node" || name == "bun" || name == "deno" || name.starts_with("python");
 }
 
 // What the client's own environment was, less what marks a process as somebody's child.

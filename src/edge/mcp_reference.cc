@@ -41,18 +41,23 @@ changes.
 
 ## Who calls
 
-The session and the host key are the ones of `--session` and `--host-key` (or `WAYBILL_SESSION` and
-`WAYBILL_HOST_KEY`). Left out, the session is this process and the host its parent. The first call
-attaches the session; the lease lasts as long as the parent.
+Claude Code and Codex are known by what they tell: Codex names its thread and turn with each call,
+Claude Code's hooks have said whose call it is, else its environment names the session. Any other
+client acts in the session and with the host key of `--session` and `--host-key` (or
+`WAYBILL_SESSION` and `WAYBILL_HOST_KEY`), else of its process. The first call attaches the session;
+the lease lasts as long as the client's process. A session that another host has is not taken over:
+then nothing is handed over here.
 
-A job gets this process's environment with `env` on top, its file mode creation mask, and its
-working directory unless `cwd` says otherwise.
+A job gets the environment of this process (of Codex: its own, without what looks like a credential)
+with `env` on top, this process's file mode creation mask, and the client's working directory unless
+`cwd` says otherwise.
 
 ## Results
 
 The content of a result is text for a model; `structuredContent` says the same, complete by itself,
-since some clients show only one of the two. What is not known is left out. A call that fails is a
-result with `isError`, the text `code: sentence`, and `error`.
+since clients show a model only one of the two (Claude Code and Codex: the second). What is not
+known is left out. A call that fails is a result with `isError`, the text `code: sentence`, and
+`error`.
 
 What became pending for the session meanwhile is handed over with the result of whatever tool is
 called next: as a second text, as `notice`, and with the ids in `notices`. It counts as accepted

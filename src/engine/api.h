@@ -305,7 +305,7 @@ struct WakeRequest {
 
 struct WakeReply {
   bool wake = false;
-  bool replaced = false;  // a newer call waits for this session now
+  bool replaced = false;  // a newer call waits for this session now, or its host has left
 };
 
 // A client's hook tells whose tool call this is, before the call itself arrives elsewhere.

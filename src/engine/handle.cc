@@ -84,7 +84,7 @@ class Handler {
   Outcome operator()(const WakeRequest& request) {
     if (look_.first) TRY(check_timeout(work_.settings(), request.timeout));
     TRY_ASSIGN(std::optional<WakeReply> made,
-               wake(work_, context_.connections, request, look_.last));
+               wake(work_, context_.connections, request, look_.first, look_.last));
     if (!made) return kNotYet;
     return reply(*made);
   }

@@ -21,27 +21,26 @@ inline void pass(Moment moment, CrashPoint before, CrashPoint committed, CrashPo
   }
 }
 
-#define WAYBILL_POINTS(name)                                                    \
-  pass(moment, "engine." name ".before_commit", "engine." name ".after_commit", \
-       "engine." name ".after_answer")
+#define WAYBILL_POINTS(name) \
+  pass(moment, name ".before_commit", name ".after_commit", name ".after_answer")
 
 struct PassPoints {
   Moment moment;
-  void operator()(const AttachRequest&) const { WAYBILL_POINTS("attach"); }
-  void operator()(const TurnRequest&) const { WAYBILL_POINTS("turn"); }
-  void operator()(const RunRequest&) const { WAYBILL_POINTS("run"); }
-  void operator()(const ObservedFacts&) const { WAYBILL_POINTS("facts"); }
-  void operator()(const InboxRequest&) const { WAYBILL_POINTS("inbox"); }
-  void operator()(const FlushedRequest&) const { WAYBILL_POINTS("flushed"); }
-  void operator()(const AckRequest&) const { WAYBILL_POINTS("ack"); }
-  void operator()(const StopRequest&) const { WAYBILL_POINTS("stop"); }
+  void operator()(const AttachRequest&) const { WAYBILL_POINTS("engine.attach"); }
+  void operator()(const TurnRequest&) const { WAYBILL_POINTS("engine.turn"); }
+  void operator()(const RunRequest&) const { WAYBILL_POINTS("engine.run"); }
+  void operator()(const ObservedFacts&) const { WAYBILL_POINTS("engine.facts"); }
+  void operator()(const InboxRequest&) const { WAYBILL_POINTS("engine.inbox"); }
+  void operator()(const FlushedRequest&) const { WAYBILL_POINTS("engine.flushed"); }
+  void operator()(const AckRequest&) const { WAYBILL_POINTS("engine.ack"); }
+  void operator()(const StopRequest&) const { WAYBILL_POINTS("engine.stop"); }
   // These write nothing that is not written again, or are only timers and closed connections.
   void operator()(const ShowRequest&) const {}
   void operator()(const WaitRequest&) const {}
-  void operator()(const DetachRequest&) const {}
+  void operator()(const DetachRequest&) const { WAYBILL_POINTS("client.detach"); }
   void operator()(const ReturnedRequest&) const {}
   void operator()(const WakeRequest&) const {}
-  void operator()(const CallRequest&) const {}
+  void operator()(const CallRequest&) const { WAYBILL_POINTS("client.call"); }
   void operator()(const HostRequest&) const {}
   void operator()(const SessionShowRequest&) const {}
   void operator()(const SessionWaitRequest&) const {}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/crash_point.h"
 #include "core/retry.h"
 #include "engine/clients.h"
 #include "engine/deliver.h"
@@ -84,21 +85,25 @@ Result<void> start_client(Work& work, store::ClientRow client) {
   TRY_ASSIGN(const RunReply started, run(work, Host{}, request, false));
   client.wake_job = started.job.id;
   ++client.wakes;
-  return store::put_client(work.db(), client);
+  TRY(store::put_client(work.db(), client));
+  crash_point("client.start.before_commit");
+  return {};
 }
 
 }  // namespace
 
 Result<std::optional<WakeReply>> wake(Work& work, KeyedConnections& connections,
-                                      const WakeRequest& request, bool last) {
+                                      const WakeRequest& request, bool first, bool last) {
   const core::Owner& owner = request.caller.owner;
   if (core::is_user_session(owner)) {
     return fail(ErrorCode::bad_request,
                 "The session `user` belongs to a person, whom nothing wakes; name one with "
                 "--session.");
   }
-  TRY(need_host(work, connections, request.caller, "A wake"));
   TRY_ASSIGN(store::SessionRow * session, work.session(owner));
+  // The host has left meanwhile: a call of its that still waits does not bring it back.
+  if (!first && !session->lease_live) return std::optional<WakeReply>(WakeReply{false, true});
+  TRY(need_host(work, connections, request.caller, "A wake"));
   TRY_ASSIGN(const Situation now, look(work, owner));
   const std::optional<WallTime> wanted = turn_wanted_at(work, now);
   const bool open = session->wake_until && work.now() < *session->wake_until;

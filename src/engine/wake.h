@@ -11,7 +11,7 @@ namespace waybill::engine {
 
 // The call of a client that waits for a reason to begin a turn. nullopt: not yet.
 Result<std::optional<WakeReply>> wake(Work& work, KeyedConnections& connections,
-                                      const WakeRequest& request, bool last);
+                                      const WakeRequest& request, bool first, bool last);
 
 // What is pending in the session or who is there has changed: when has a wake to be looked at?
 Result<void> plan_wake(Work& work, const core::Owner& owner);

@@ -382,7 +382,10 @@ TEST(Clients, a_host_that_leaves_gives_its_turn_and_its_lease_up_at_once) {
   const JobId job = ended_job(world);
   const auto step = world.ask<TurnReply>(hook(TurnVerb::step, "t1"));
   world.post(engine::FlushedRequest{of(kHook), step.messages->delivery});
+  const auto waiter = world.post(wake_call());
   world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  EXPECT_TRUE(waiter->answered) << "nothing is left to wait for";
+  EXPECT_FALSE(woken(waiter));
   EXPECT_EQ(session(world).phase, core::Phase::absent);
   EXPECT_FALSE(session(world).turn);
   EXPECT_EQ(event_of(world, job).state, InboxState::pending) << "nobody saw the turn end";

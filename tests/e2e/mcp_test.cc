@@ -394,7 +394,7 @@ TEST_F(McpTest, GarbageAndAnOverLongLineAreAnsweredAndTheNextCallIsServed) {
             "on\n");
 }
 
-TEST(McpAutostartTest, WithoutADaemonTheFirstCallStartsOne) {
+TEST(McpAutostartTest, WithoutADaemonACallStartsOneEveryTime) {
   Daemon daemon;
   Launch launch = daemon.command({"mcp"});
   std::erase(launch.argv, "--no-autostart");
@@ -404,6 +404,8 @@ TEST(McpAutostartTest, WithoutADaemonTheFirstCallStartsOne) {
     EXPECT_EQ(
         text_at(agent.call("start", {{"command", "echo up"}}), "structuredContent.output.text"),
         "up\n");
+    EXPECT_EQ(daemon.cli({"shutdown"}).exit_code, 0);
+    EXPECT_EQ(text_at(agent.call("inbox"), "content.0.text"), "Nothing is pending.");
     EXPECT_EQ(agent.hang_up().exit_code, 0);
   }
   const Output ended = daemon.cli({"shutdown"});
