@@ -87,6 +87,9 @@ TEST(Hook, a_wake_is_told_from_what_a_person_writes) {
   EXPECT_FALSE(is_wake_prompt("<task-notification>another's</task-notification>"));
   EXPECT_TRUE(is_automatic_prompt("<task-notification>another's</task-notification>"));
   EXPECT_FALSE(is_automatic_prompt("please <task-notification>"));
+  EXPECT_TRUE(is_automatic_prompt("<waybill_notice delivery=\"d1\" events=\"1\">"));
+  EXPECT_FALSE(is_wake_prompt("<waybill_notice delivery=\"d1\" events=\"1\">"));
+  EXPECT_FALSE(is_automatic_prompt("what is <waybill_notice >?"));
 }
 
 TEST(Hook, events_are_known_by_their_own_names) {
