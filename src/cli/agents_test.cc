@@ -70,6 +70,11 @@ TEST(CodexSandbox, what_cannot_be_honoured_is_refused) {
   EXPECT_NE(codex_sandbox(workspace, "/bin/true", "/").refused, "");
   EXPECT_NE(codex_sandbox(stated(kManaged, "/nowhere/codex"), "", "/").refused, "");
   EXPECT_NE(codex_sandbox(stated(kManaged, "relative"), "", "/").refused, "");
+  for (const char* odd :
+       {"{}", R"({"x-codex-turn-metadata":null})", R"({"x-codex-turn-metadata":"none"})",
+        R"({"x-codex-turn-metadata":{"sandbox_mode":5,"sandbox":"none"}})"}) {
+    EXPECT_NE(codex_sandbox(json::parse(odd).as_object(), "/bin/true", "/").refused, "") << odd;
+  }
   // A state that is no object says nothing of being disabled.
   json::object odd = stated(kManaged);
   odd["codex/sandbox-state-meta"] = "disabled";

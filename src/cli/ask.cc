@@ -2,7 +2,12 @@
 
 #include <sodium.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -52,13 +57,43 @@ std::string fresh_id(std::string_view prefix) {
   return make_sortable_id(prefix, static_cast<unsigned long long>(now), random.data());
 }
 
+namespace {
+
+// As the caller's shell would find it.
+Result<std::string> program_path(const std::string& name) {
+  std::vector<std::string> candidates;
+  if (name.find('/') != std::string::npos) {
+    std::error_code error;
+    candidates.push_back(std::filesystem::absolute(name, error).string());
+  } else {
+    const char* path = std::getenv("PATH");
+    std::string_view rest(path == nullptr ? "/usr/bin:/bin" : path);
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find(':'), rest.size());
+      candidates.push_back(std::string(rest.substr(0, end)) + "/" + name);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  for (const std::string& one : candidates) {
+    if (one.starts_with('/') && ::access(one.c_str(), X_OK) == 0) return one;
+  }
+  return fail(ErrorCode::not_found,
+              "There is no program \"" + name + "\" for --wrapper; install it or give its path.");
+}
+
+}  // namespace
+
 Result<void> set_wrapper(json::object& params, const Parsed& parsed) {
   const auto text = parsed.find("--wrapper");
   if (!text) return {};
-  const auto words = shell_split(*text);
-  if (!words || words->empty() || words->front().empty()) {
+  auto words = shell_split(*text);
+  if (!words) {
     return fail(ErrorCode::bad_request,
-                "--wrapper needs a program and its arguments, quoted as for a shell.");
+                "--wrapper needs a program and its arguments, quoted as for a shell; '' takes a "
+                "session's away.");
+  }
+  if (!words->empty()) {
+    TRY_ASSIGN(words->front(), program_path(words->front()));
   }
   json::array out;
   for (const std::string& word : *words) out.push_back(json::value(edge::valid_utf8(word)));

@@ -16,11 +16,14 @@ constexpr std::string_view kSandboxStateOld = "codex/sandbox-state";
 constexpr std::string_view kLauncher = "codex/sandbox-launcher";
 constexpr std::string_view kCodexTurn = "x-codex-turn-metadata";
 
-bool states_a_sandbox(const json::object& turn) {
-  const std::string mode = text_of(turn, "sandbox_mode");
-  const std::string sandbox = text_of(turn, "sandbox");
-  if (!mode.empty()) return mode != "danger-full-access";
-  return !sandbox.empty() && sandbox != "none";
+// Whether the call says that there is no sandbox. Anything that is not understood says no such
+// thing.
+bool states_no_sandbox(const json::object& meta) {
+  const json::value* turn = field(meta, kCodexTurn);
+  if (turn == nullptr || !turn->is_object()) return false;
+  const json::value* mode = field(turn->get_object(), "sandbox_mode");
+  if (mode != nullptr) return text_of(turn->get_object(), "sandbox_mode") == "danger-full-access";
+  return text_of(turn->get_object(), "sandbox") == "none";
 }
 
 // "file:///a%20b" as a path; "" when it is no such thing.
@@ -55,7 +58,7 @@ StatedSandbox codex_sandbox(const json::object& meta, const std::string& codex,
                                     : object_of(meta, "permissionProfile");
   if (text_of(profile, "type") == "disabled") return sandbox;
   if (state == nullptr || !state->is_object()) {
-    if (states_a_sandbox(object_of(meta, kCodexTurn))) {
+    if (!states_no_sandbox(meta)) {
       sandbox.refused =
           "This session of Codex is sandboxed and does not tell how, so a command started here "
           "would escape its sandbox. Use Codex's own shell tool, or a Codex that states its "

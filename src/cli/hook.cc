@@ -5,8 +5,9 @@
 
 #include "edge/hook.h"
 
-#include <poll.h>
+#include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,6 +33,11 @@ constexpr std::size_t kPreviewCharacters = 120;
 // that it ends by itself.
 constexpr Millis kWakeWait{std::chrono::hours(24 * 7) - std::chrono::minutes(10)};
 constexpr int kExitWake = 2;
+// A client waits for its hooks. One that gets no answer from the daemon gives up; what is pending
+// stays pending.
+constexpr unsigned kAnswerSeconds = 4;
+constexpr unsigned kHookSeconds = 10;
+constexpr unsigned kConfirmSeconds = 60;
 
 struct Hook {
   const Context& context;
@@ -83,15 +89,62 @@ Result<void> print_now(const std::string& line) {
   return flush_stdout();
 }
 
-// Prints what was handed over, then says that it is out.
+// A client ignores what a hook printed that did not end well: it may kill one that is slow, or that
+// runs when a person interrupts. So what was printed is confirmed by a process that outlives the
+// hook, and only when the hook was seen to end by itself; else it is given back.
+class Confirmation {
+ public:
+  // Before anything is printed. False: there can be none, and nothing may be printed.
+  bool begin(const Hook& hook, const std::string& delivery) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+    const pid_t child = ::fork();
+    if (child < 0) return false;
+    if (child == 0) confirm(hook, delivery, ends);
+    ::close(ends[0]);
+    ended_well_ = UniqueFd(ends[1]);
+    return true;
+  }
+  // The last thing that the hook does.
+  void end_well() {
+    if (!ended_well_.valid()) return;
+    const char yes = 1;
+    (void)!::write(ended_well_.get(), &yes, 1);
+  }
+
+ private:
+  [[noreturn]] static void confirm(const Hook& hook, const std::string& delivery,
+                                   std::array<int, 2> ends) {
+    ::setsid();  // whoever kills the hook's group means the hook
+    ::alarm(kConfirmSeconds);
+    ::close(ends[1]);
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) ::dup2(null, fd);
+    char yes = 0;
+    const bool well = ::read(ends[0], &yes, 1) == 1 && yes == 1;
+    json::object params = hook.caller();
+    params["delivery"] = delivery;
+    (void)hook.daemon.call(well ? "delivery.flushed" : "delivery.returned", params);
+    ::_exit(0);
+  }
+
+  UniqueFd ended_well_;
+};
+
+Confirmation& confirmation() {
+  static Confirmation one;
+  return one;
+}
+
+// Prints what was handed over. Nothing is asked of the daemon after it.
 Result<void> hand_on(const Hook& hook, const json::object& answer, bool block) {
   for (const json::value& message : array_of(answer, "messages")) {
     if (!message.is_object()) continue;
+    if (!confirmation().begin(hook, text_of(message.get_object(), "delivery"))) {
+      return fail(ErrorCode::unavailable, "No process can be started to confirm a hand-over.");
+    }
     const std::string text = text_of(message.get_object(), "text");
-    TRY(print_now(block ? edge::hook_block(text) : edge::hook_context(hook.event, text)));
-    json::object params = hook.caller();
-    params["delivery"] = text_of(message.get_object(), "delivery");
-    TRY(hook.daemon.call("delivery.flushed", params));
+    return print_now(block ? edge::hook_block(text) : edge::hook_context(hook.event, text));
   }
   return {};
 }
@@ -224,6 +277,13 @@ Result<int> session_end(const Hook& hook) {
 // Stays until the session has to be woken, a newer one waits instead, or the client is gone.
 Result<int> wait_for_wake(const Hook& hook) {
   if (is_one_shot(edge::hook_client_word(hook.client), command_line_of(hook.host.pid))) return 0;
+  // Beside SessionStart it may come before that hook has attached the session. After a turn's end
+  // it may come when the client has left the session, and then there is nothing to wait for.
+  if (hook.input.event == edge::hook_event_name(edge::HookEvent::session_start)) {
+    const Result<json::object> attached = attach(hook, Attach::join);
+    if (!attached && attached.error().code == ErrorCode::fenced) return 0;
+    if (!attached) return fail(attached.error());
+  }
   Client::Waiting waiting;
   waiting.total = kWakeWait;
   waiting.timed_out = [](const json::object& reply) { return flag_of(reply, "timed_out"); };
@@ -236,6 +296,19 @@ Result<int> wait_for_wake(const Hook& hook) {
   const std::string text = edge::wake_prompt() + "\n";
   const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
   return written == static_cast<ssize_t>(text.size()) ? kExitWake : 1;
+}
+
+UniqueFd watch_process(int pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// Readable when the time is over.
+UniqueFd timer(unsigned seconds) {
+  UniqueFd fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+  itimerspec when{};
+  when.it_value.tv_sec = seconds;
+  ::timerfd_settime(fd.get(), 0, &when, nullptr);
+  return fd;
 }
 
 Result<int> handle(const Hook& hook) {
@@ -275,11 +348,22 @@ Result<int> hook_command(const Context& context) {
   const std::optional<HostProcess> host = find_host(edge::hook_client_word(*client));
   if (!host) return fail(ErrorCode::bad_request, "This hook was started by no client.");
   ClientOptions options = client_options(context);
-  const UniqueFd gone(static_cast<int>(::syscall(SYS_pidfd_open, host->pid, 0)));
-  if (*event == edge::HookEvent::wake) options.interrupt_fd = gone.get();
+  const bool stays = *event == edge::HookEvent::wake;
+  const UniqueFd gone = stays ? watch_process(host->pid) : timer(kAnswerSeconds);
+  if (!stays) ::alarm(kHookSeconds);
+  options.interrupt_fd = gone.get();
   Client daemon(options);
-  TRY(daemon.connect());
-  return handle({context, *client, *event, std::move(input), *host, daemon});
+  const auto go = [&]() -> Result<int> {
+    TRY(daemon.connect());
+    return handle({context, *client, *event, std::move(input), *host, daemon});
+  };
+  const Result<int> code = go();
+  if (!code && daemon.interrupted()) {
+    return fail(ErrorCode::unavailable,
+                "The daemon does not answer; what is pending for this session stays pending.");
+  }
+  if (code) confirmation().end_well();
+  return code;
 }
 
 }  // namespace waybill::cli

@@ -103,6 +103,29 @@ std::vector<std::string> environment_for_jobs(const HostProcess& host) {
   return out;
 }
 
+// Where Codex's hooks are not trusted yet, its calls are all that tells of a turn that a user
+// caused; said once per turn.
+Result<void> tell_of_user(Client& client, const Context& context, const Identity& identity,
+                          const std::string& trigger) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  constexpr std::size_t kToldMax = 10'000;
+  const bool user = trigger == "user" || trigger == "exec";
+  if (!user || identity.turn.empty() || identity.call.empty() || identity.host_key.empty())
+    return {};
+  const std::lock_guard lock(mutex);
+  if (told.size() > kToldMax) told.clear();
+  if (!told.insert(identity.session + " " + identity.turn).second) return {};
+  json::object params{{"session", identity.session},
+                      {"host_key", identity.host_key},
+                      {"call", identity.call},
+                      {"turn", identity.turn},
+                      {"by_user", true}};
+  if (!context.tenant.empty()) params["tenant"] = context.tenant;
+  TRY(client.call("host.call", params));
+  return {};
+}
+
 // Codex says everything with the call itself.
 Result<Identity> identify_codex(Client& client, const Context& context, const json::object& meta) {
   static const HostProcess host = host_of("codex");
@@ -117,6 +140,7 @@ Result<Identity> identify_codex(Client& client, const Context& context, const js
   identity.call = id_or_none(text_of(meta, "callId"));
   identity.environment = environment_for_jobs(host);
   TRY(attach_once(client, context, identity));
+  TRY(tell_of_user(client, context, identity, text_of(turn, "turn_trigger")));
   return identity;
 }
 

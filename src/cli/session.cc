@@ -16,7 +16,7 @@ void set_rules(json::object& params, const Parsed& parsed) {
   for (const char* name : {"allow", "deny"}) {
     json::array patterns;
     for (const std::string& one : parsed.all(std::string("--") + name)) {
-      patterns.push_back(json::value(edge::valid_utf8(one)));
+      if (!one.empty()) patterns.push_back(json::value(edge::valid_utf8(one)));
     }
     params[name] = std::move(patterns);
   }

@@ -1,9 +1,12 @@
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 
 #include "base/sha256.h"
+#include "base/unique_fd.h"
 #include "cli/answer.h"
 #include "cli/client_config.h"
 #include "cli/client_probe.h"
@@ -153,6 +156,17 @@ void print_report(const Report& report) {
   }
 }
 
+// One set-up at a time: another's writes would be taken back with one's own. Held until the
+// descriptor is closed; a home that cannot be locked is not (the files are still compared before
+// each write).
+UniqueFd lock_setup() {
+  const char* home = std::getenv("HOME");
+  UniqueFd fd(::open(home == nullptr ? "/" : home, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  while (fd.valid() && ::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return fd;
+}
+
 }  // namespace
 
 Result<int> setup_command(const Context& context) {
@@ -168,6 +182,7 @@ Result<int> setup_command(const Context& context) {
   if (report.undo && (parsed.has("--apply") || report.resume)) {
     return fail(ErrorCode::bad_request, "--undo stands alone, without --apply and others.");
   }
+  const UniqueFd lock = lock_setup();
   if (report.undo) {
     TRY_ASSIGN(report.files, plan_undo(*client));
   } else {

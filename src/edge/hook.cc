@@ -90,6 +90,7 @@ Result<HookInput> parse_hook(HookClient client, std::string_view text) {
   input.turn = id_member(*object, client == HookClient::claude ? "prompt_id" : "turn_id");
   input.call = id_member(*object, "tool_use_id");
   input.cwd = text_member(*object, "cwd");
+  input.event = text_member(*object, "hook_event_name");
   input.source = text_member(*object, "source");
   input.reason = text_member(*object, "reason");
   input.prompt = text_member(*object, "prompt");
@@ -123,12 +124,13 @@ std::string wake_prompt() {
 bool is_wake_prompt(std::string_view prompt) {
   // Of a client's own making, or the whole prompt that a closed client was started with. A person
   // who quotes a wake has not written one.
-  return (prompt.starts_with(kTaskNotification) && prompt.find(kWakeMark) != prompt.npos) ||
-         prompt.starts_with(kWakeMark);
+  const std::string wake = wake_prompt();
+  return prompt == wake ||
+         (prompt.starts_with(kTaskNotification) && prompt.find(wake) != std::string_view::npos);
 }
 
 bool is_automatic_prompt(std::string_view prompt) {
-  return prompt.starts_with(kTaskNotification) || prompt.starts_with(kWakeMark) ||
+  return prompt.starts_with(kTaskNotification) || prompt == wake_prompt() ||
          prompt.starts_with(kNotice);
 }
 

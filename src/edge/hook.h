@@ -33,6 +33,7 @@ struct HookInput {
   std::string turn;       // of the turn, "" if it does not say
   std::string call;       // of the tool call, "" if there is none or it is no id of ours
   std::string cwd;        // "" if it does not say
+  std::string event;      // the client's own name of what it is about, "" if it does not say
   std::string source;     // SessionStart: startup, resume, clear, compact …
   std::string reason;     // SessionEnd: clear, logout, prompt_input_exit, other …
   std::string prompt;     // UserPromptSubmit

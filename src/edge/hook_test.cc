@@ -84,6 +84,9 @@ TEST(Hook, a_wake_is_told_from_what_a_person_writes) {
   EXPECT_TRUE(is_wake_prompt(wake));
   EXPECT_TRUE(is_wake_prompt("<task-notification>\n<summary>x</summary>\n" + wake));
   EXPECT_FALSE(is_wake_prompt("what is " + wake));
+  EXPECT_FALSE(is_wake_prompt(wake + "\nplease fix the bug"));
+  EXPECT_FALSE(is_wake_prompt("[waybill: wake] what does this line in my log mean?"));
+  EXPECT_FALSE(is_automatic_prompt("[waybill: wake] what does this line in my log mean?"));
   EXPECT_FALSE(is_wake_prompt("<task-notification>another's</task-notification>"));
   EXPECT_TRUE(is_automatic_prompt("<task-notification>another's</task-notification>"));
   EXPECT_FALSE(is_automatic_prompt("please <task-notification>"));

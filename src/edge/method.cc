@@ -228,15 +228,16 @@ void add_client_methods(std::vector<MethodInfo>& out) {
                  with_caller({wait_param()}),
                  "`{\"wake\": bool, \"replaced\": bool, \"timed_out\": bool}`",
                  {E::unauthenticated, E::fenced}});
-  out.push_back({Method::host_call,
-                 "host.call",
-                 "A client's hook tells whose a tool call is, before the call arrives.",
-                 with_caller({required(id("call", "The client's id of the call.")),
-                              id("turn", "The turn it was made in."),
-                              flag("subagent",
-                                   "Made inside a subagent, whose context is not the session's.")}),
-                 "`{}`",
-                 {E::unauthenticated, E::fenced}});
+  out.push_back(
+      {Method::host_call,
+       "host.call",
+       "A client's hook tells whose a tool call is, before the call arrives.",
+       with_caller({required(id("call", "The client's id of the call.")),
+                    id("turn", "The turn it was made in."),
+                    flag("subagent", "Made inside a subagent, whose context is not the session's."),
+                    flag("by_user", "In a turn that a user caused: lifts the bound.")}),
+       "`{}`",
+       {E::unauthenticated, E::fenced}});
   out.push_back(
       {Method::host_session,
        "host.session",

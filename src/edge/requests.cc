@@ -115,8 +115,10 @@ Result<void> take_command(const Params& params, const CallContext& context,
 }
 
 Result<void> check_wrapper(const std::vector<std::string>& wrapper) {
-  if (wrapper.empty() || !wrapper.front().empty()) return {};
-  return bad("Parameter \"wrapper\" must begin with a program.");
+  if (wrapper.empty() || wrapper.front().starts_with('/')) return {};
+  return bad(
+      "Parameter \"wrapper\" must begin with the absolute path of a program: the job's own "
+      "PATH and directory must not choose it.");
 }
 
 std::optional<Millis> millis_of(const Params& params, std::string_view name) {
@@ -281,6 +283,7 @@ engine::CallRequest call_request(const Params& params, const CallContext& contex
   request.call = params.text("call");
   if (params.has("turn")) request.turn = TurnId(params.text("turn"));
   request.subagent = params.flag("subagent");
+  request.by_user = params.flag("by_user");
   return request;
 }
 

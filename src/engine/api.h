@@ -314,6 +314,7 @@ struct CallRequest {
   std::string call;
   std::optional<TurnId> turn;
   bool subagent = false;  // made inside a subagent, whose context is not the session's
+  bool by_user = false;   // in a turn that a user caused
 };
 
 // Which session and turn a host's tool call belongs to: as announced, else the session that the

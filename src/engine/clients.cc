@@ -1,6 +1,7 @@
 #include "engine/clients.h"
 
 #include "engine/jobs.h"
+#include "engine/wake.h"
 
 namespace waybill::engine {
 namespace {
@@ -59,6 +60,7 @@ Result<void> announce(Work& work, const Host& host, const CallRequest& request) 
   if (!host.is_host || !request.caller.host_key) {
     return fail(ErrorCode::unauthenticated, "Only a host can announce its calls.");
   }
+  if (request.by_user) TRY(turn_began(work, request.caller.owner, core::Author::user));
   TRY(store::forget_calls(work.db(), work.now() - kAnnouncedFor));
   store::CallRow row;
   row.host_key_hash = host_key_hash(work, *request.caller.host_key);

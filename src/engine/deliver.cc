@@ -183,6 +183,20 @@ Result<void> returned(Work& work, const Caller& caller, const Host& host,
   return {};
 }
 
+namespace {
+
+// What a hook printed is confirmed when the hook is gone, which may be after the end of the turn
+// that it printed into: that end has acknowledged it.
+Result<void> confirm_of_closed_turn(Work& work, const store::InboxRow& row) {
+  if (row.offer_path != core::OfferPath::adapter || !row.taken_by) return {};
+  TRY_ASSIGN(const std::optional<store::TurnRow> turn,
+             store::find_turn(work.db(), row.owner, *row.taken_by));
+  if (!turn || turn->state != core::TurnState::closed) return {};
+  return confirm_row(work, row, core::AckedAs::processed);
+}
+
+}  // namespace
+
 Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host) {
   const Caller& caller = request.caller;
   const DeliveryId& delivery = request.delivery;
@@ -207,6 +221,7 @@ Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host
     if (!moved) continue;
     if (row.offer_path != core::OfferPath::hold) row.offer_connection.reset();
     TRY(store::write_inbox(work.db(), row));
+    TRY(confirm_of_closed_turn(work, row));
   }
   TRY(work.settle_owed(core::OwedKind::offer_expiry, delivery.str()));
   if (put_to_client) {  // what it was woken for has come of it, with or without a turn of ours

@@ -84,7 +84,7 @@ class Handler {
   Outcome operator()(const WakeRequest& request) {
     if (look_.first) TRY(check_timeout(work_.settings(), request.timeout));
     TRY_ASSIGN(std::optional<WakeReply> made,
-               wake(work_, context_.connections, request, look_.first, look_.last));
+               wake(work_, context_.connections, request, look_.last));
     if (!made) return kNotYet;
     return reply(*made);
   }
@@ -294,6 +294,8 @@ class Handler {
     const core::Owner& owner = request.caller.owner;
     if (turn && turn->stopped) return std::vector<store::InboxRow>{};
     if (turn) return deliverable(work_, owner, turn->id, Which::all);
+    // A tool result goes to a model that runs anyway, whether its turn is known here or not.
+    if (request.tool) return deliverable(work_, owner, {}, Which::all);
     TRY_ASSIGN(std::vector<store::InboxRow> rows, deliverable(work_, owner, {}, Which::unheld));
     const bool looks = look_.first && !request.follow;
     if (looks || core::is_user_session(owner)) return rows;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "engine/clients.h"
 #include "engine/jobs.h"
@@ -184,6 +185,22 @@ std::vector<std::string> job_environment(const RunRequest& request, const JobId&
   return env;
 }
 
+// Variables that would put code of the job's into the wrapper's own program are set inside of it.
+void keep_from_wrapper(std::vector<std::string>& env, std::vector<std::string>& wrapper) {
+  if (wrapper.empty()) return;
+  const auto meant = [](const std::string& entry) {
+    return entry.starts_with("LD_") || entry.starts_with("GLIBC_TUNABLES=") ||
+           entry.starts_with("GCONV_PATH=");
+  };
+  bool first = true;
+  for (const std::string& entry : env) {
+    if (!meant(entry)) continue;
+    if (std::exchange(first, false)) wrapper.emplace_back("/usr/bin/env");
+    wrapper.push_back(entry);
+  }
+  std::erase_if(env, meant);
+}
+
 Result<void> store_launch(Work& work, const RunRequest& request, const store::JobRow& job,
                           std::vector<std::string> wrapper) {
   const Settings& settings = work.settings();
@@ -196,7 +213,9 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
   launch.umask = request.umask;
   launch.cap_bytes = request.cap_bytes.value_or(settings.output_cap_bytes);
   launch.head_bytes = std::min(settings.output_head_bytes, launch.cap_bytes / 2);
-  const LaunchSecret secret{request.command, request.argv, job_environment(request, job.id)};
+  std::vector<std::string> env = job_environment(request, job.id);
+  keep_from_wrapper(env, launch.wrapper);
+  const LaunchSecret secret{request.command, request.argv, std::move(env)};
   launch.sealed = work.sealer().seal(pack_launch(secret), job.id.str());
   return store::insert_launch(work.db(), launch);
 }

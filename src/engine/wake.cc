@@ -12,6 +12,10 @@
 namespace waybill::engine {
 namespace {
 
+// A client that failed may do so for want of a network or of its service: not at once again.
+constexpr Millis kStartAgainFirst{60'000};
+constexpr Millis kStartAgainMax{600'000};
+
 struct Situation {
   std::optional<store::TurnRow> turn;   // open or held
   std::vector<store::InboxRow> waking;  // pending, and would open or hold a turn
@@ -82,6 +86,7 @@ Result<void> start_client(Work& work, store::ClientRow client) {
   request.argv = std::move(resume.argv);
   request.env = std::move(resume.env);
   request.wake = core::WakePolicy::never;
+  request.deadline = work.settings().client_start_deadline;
   TRY_ASSIGN(const RunReply started, run(work, Host{}, request, false));
   client.wake_job = started.job.id;
   ++client.wakes;
@@ -93,17 +98,20 @@ Result<void> start_client(Work& work, store::ClientRow client) {
 }  // namespace
 
 Result<std::optional<WakeReply>> wake(Work& work, KeyedConnections& connections,
-                                      const WakeRequest& request, bool first, bool last) {
+                                      const WakeRequest& request, bool last) {
   const core::Owner& owner = request.caller.owner;
   if (core::is_user_session(owner)) {
     return fail(ErrorCode::bad_request,
                 "The session `user` belongs to a person, whom nothing wakes; name one with "
                 "--session.");
   }
-  TRY_ASSIGN(store::SessionRow * session, work.session(owner));
-  // The host has left meanwhile: a call of its that still waits does not bring it back.
-  if (!first && !session->lease_live) return std::optional<WakeReply>(WakeReply{false, true});
+  TRY_ASSIGN(const store::SessionRow* known, work.find_session(owner));
+  // A call that comes late, or still waits when the host has left, does not bring it back.
+  if (request.caller.host_key && (known == nullptr || !known->lease_live)) {
+    return std::optional<WakeReply>(WakeReply{false, true});
+  }
   TRY(need_host(work, connections, request.caller, "A wake"));
+  TRY_ASSIGN(store::SessionRow * session, work.session(owner));
   TRY_ASSIGN(const Situation now, look(work, owner));
   const std::optional<WallTime> wanted = turn_wanted_at(work, now);
   const bool open = session->wake_until && work.now() < *session->wake_until;
@@ -202,7 +210,7 @@ Result<void> wake_job_settled(Work& work, const store::JobRow& job) {
     TRY(store::write_inbox(work.db(), row));
   }
   if (now.waking.empty() || !may_be_started(work, *client)) return plan_wake(work, *owner);
-  const core::Backoff backoff{work.settings().backoff_first, work.settings().backoff_max};
+  const core::Backoff backoff{kStartAgainFirst, kStartAgainMax};
   const auto tries = static_cast<unsigned>(std::max<std::uint64_t>(client->wakes, 1));
   return owe_wake(work, *owner,
                   work.now() + core::backoff_delay(backoff, tries, store::random_unit()));

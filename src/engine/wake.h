@@ -9,9 +9,10 @@
 
 namespace waybill::engine {
 
-// The call of a client that waits for a reason to begin a turn. nullopt: not yet.
+// The call of a client that waits for a reason to begin a turn. nullopt: not yet. It never
+// attaches: for a session that its host has left it is over at once.
 Result<std::optional<WakeReply>> wake(Work& work, KeyedConnections& connections,
-                                      const WakeRequest& request, bool first, bool last);
+                                      const WakeRequest& request, bool last);
 
 // What is pending in the session or who is there has changed: when has a wake to be looked at?
 Result<void> plan_wake(Work& work, const core::Owner& owner);

@@ -6,6 +6,8 @@ Codex do (shapes recorded from Claude Code 2.1.197 and 2.1.332 and Codex 0.171.0
         reads one JSON object per line from stdin and answers each with one line:
           {"op":"hook","event":E,"fields":{…}}       -> {"exit","out","err"}
           {"op":"wait","event":"Wake"}               starts the re-wake hook in the background
+          {"op":"stuck_hook","event":E,"fields":{…}} starts a hook that cannot print all it has to
+          {"op":"kill_hook"}                         kills it, as a client does that is interrupted
           {"op":"woken"}                             -> {"exit","err"} once the oldest has ended
           {"op":"waiting"}                           -> {"waiting":bool}
           {"op":"call","tool":T,"arguments":{…},"call":ID,"turn":T}  -> the result of tools/call
@@ -20,6 +22,7 @@ Codex do (shapes recorded from Claude Code 2.1.197 and 2.1.332 and Codex 0.171.0
 import concurrent.futures
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -56,6 +59,24 @@ class Client:
         done = subprocess.run(self.hook_words(event), input=self.hook_input(event, fields).encode(),
                               env=self.environment(), cwd=self.directory, capture_output=True)
         return {"exit": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
+
+    def stuck_hook(self, event, fields):
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        try:
+            while True:
+                os.write(write, b" " * 65536)
+        except BlockingIOError:
+            pass
+        os.set_blocking(write, True)
+        self.stuck = subprocess.Popen(self.hook_words(event), stdin=subprocess.PIPE, stdout=write,
+                                      stderr=subprocess.DEVNULL, env=self.environment(),
+                                      cwd=self.directory, start_new_session=True)
+        os.close(write)
+        self.stuck_output = read
+        self.stuck.stdin.write(self.hook_input(event, fields).encode())
+        self.stuck.stdin.close()
+        return {}
 
     def wait(self):
         waiter = subprocess.Popen(self.hook_words("Wake"), stdin=subprocess.PIPE,
@@ -122,6 +143,12 @@ class Client:
             return {"waiting": any(one.poll() is None for one in self.waiters)}
         if op == "call":
             return self.call(command)
+        if op == "stuck_hook":
+            return self.stuck_hook(command["event"], command["fields"])
+        if op == "kill_hook":
+            os.killpg(self.stuck.pid, signal.SIGKILL)
+            self.stuck.wait()
+            return {}
         if op == "at_once":
             with concurrent.futures.ThreadPoolExecutor(len(command["commands"])) as pool:
                 return list(pool.map(self.perform, command["commands"]))

@@ -65,6 +65,7 @@ TEST_P(ClientCrashTest, I2_I3_hold_when_the_daemon_dies) {
   const json::value jobs = daemon.json({"list", "--session", "user"});
   ASSERT_EQ(items_at(jobs, "jobs").size(), 1U) << "started once";
   EXPECT_EQ(daemon.cli({"wait", text_at(jobs, "jobs.0.id"), "--session", "user"}).exit_code, 0);
+  await_state(daemon, client, job, "acked");
   const json::value after = daemon.json({"show", job, "--session", client.session()});
   EXPECT_EQ(text_at(after, "job.events.0.state"), "acked");
   EXPECT_EQ(endings_of(at(after, "job")).size(), 1U);

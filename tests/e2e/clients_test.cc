@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,9 +46,9 @@ TEST_P(Clients, a_job_that_ends_while_the_turn_runs_is_heard_in_that_turn_once) 
   EXPECT_EQ(count_events(heard, job), 1U);
   EXPECT_THAT(heard, HasSubstr("exit 3"));
   EXPECT_EQ(client.tool_done("t1"), "");
-  EXPECT_EQ(event_state(daemon, client, job), "accepted");
+  await_state(daemon, client, job, "accepted");
   EXPECT_EQ(client.stop("t1"), "");
-  EXPECT_EQ(event_state(daemon, client, job), "acked");
+  await_state(daemon, client, job, "acked");
 }
 
 TEST_P(Clients, the_end_of_a_turn_goes_on_with_what_no_step_took) {
@@ -71,7 +72,7 @@ TEST_P(Clients, a_quick_command_answers_inline_and_is_not_told_again) {
   const std::string job = text_at(result, "structuredContent.job");
   // The server confirms after it has written; the next call on its connection comes after that.
   client.call("t1", "list", {});
-  EXPECT_EQ(event_state(daemon, client, job), "acked");
+  await_state(daemon, client, job, "acked");
   EXPECT_EQ(client.stop("t1"), "");
 }
 
@@ -86,7 +87,7 @@ TEST_P(Clients, a_notice_rides_on_the_next_tool_result_where_no_hook_took_it) {
       << "clients show the structured part alone";
   EXPECT_EQ(client.tool_done("t1"), "");
   EXPECT_EQ(client.stop("t1"), "");
-  EXPECT_EQ(event_state(daemon, client, job), "acked");
+  await_state(daemon, client, job, "acked");
 }
 
 TEST_P(Clients, O34_a_closed_client_hears_at_its_next_start) {
@@ -108,7 +109,7 @@ TEST_P(Clients, O34_a_closed_client_hears_at_its_next_start) {
   EXPECT_THAT(again.start("resume"), HasSubstr(job)) << "it is told what is outstanding";
   EXPECT_EQ(count_events(again.prompt("t2"), job), 1U);
   EXPECT_EQ(again.stop("t2"), "");
-  EXPECT_EQ(event_state(daemon, again, job), "acked");
+  await_state(daemon, again, job, "acked");
 }
 
 TEST_P(Clients, I2_a_client_that_dies_before_its_turn_ends_hears_again_as_a_repeat) {
@@ -129,24 +130,66 @@ TEST_P(Clients, I2_a_client_that_dies_before_its_turn_ends_hears_again_as_a_repe
   EXPECT_THAT(heard, HasSubstr("repeat"));
 }
 
+// Kills whichever daemon serves; whoever asks first starts the next: this, or what waits already.
+void kill_and_revive(Daemon& daemon) {
+  const auto pid = static_cast<pid_t>(number_at(daemon.json({"status"}), "pid"));
+  ::kill(pid, SIGKILL);
+  EXPECT_TRUE(await_end(pid));
+  daemon.crashed();
+  EXPECT_EQ(run({.argv = {waybill_program(), "status", "--data", daemon.data_dir()}}).exit_code, 0);
+}
+
 TEST_P(Clients, I2_the_daemon_killed_at_every_step_loses_and_doubles_nothing) {
   ScriptedClient client(daemon, options());
   client.start();
-  daemon.restart();
+  kill_and_revive(daemon);
   client.prompt("t1");
-  daemon.restart();
+  kill_and_revive(daemon);
   Gate gate(temp.path() + "/gate");
   const std::string job = client.start_job("t1", gate.command() + "; exit 5");
-  daemon.restart();
+  kill_and_revive(daemon);
   gate.open();
   await_job(daemon, client, job);
-  daemon.restart();
+  kill_and_revive(daemon);
   const std::string heard = client.tool_done("t1");
-  daemon.restart();
+  await_state(daemon, client, job, "accepted");
+  kill_and_revive(daemon);
   EXPECT_EQ(count_events(heard, job), 1U);
   EXPECT_EQ(client.tool_done("t1"), "");
   EXPECT_EQ(client.stop("t1"), "");
-  EXPECT_EQ(event_state(daemon, client, job), "acked");
+  await_state(daemon, client, job, "acked");
+  client.finish();
+  EXPECT_EQ(daemon.cli({"shutdown"}).exit_code, 0);
+}
+
+TEST_P(Clients, I2_a_hook_that_is_killed_while_it_prints_has_handed_nothing_over) {
+  ScriptedClient client(daemon, options());
+  client.start();
+  client.prompt("t1");
+  const std::string job = ended_job(daemon, client, "t1");
+  client.stick_in_tool_hook("t1");
+  await_state(daemon, client, job, "offered");
+  client.kill_hook();
+  await_state(daemon, client, job, "pending");
+  const std::string heard = client.tool_done("t1");
+  EXPECT_EQ(count_events(heard, job), 1U);
+  EXPECT_THAT(heard, HasSubstr("repeat"));
+  EXPECT_EQ(client.stop("t1"), "");
+  await_state(daemon, client, job, "acked");
+}
+
+TEST_P(Clients, a_daemon_that_does_not_answer_holds_no_hook_up) {
+  ScriptedClient client(daemon, options());
+  client.start();
+  client.prompt("t1");
+  ::kill(daemon.pid(), SIGSTOP);
+  for (const char* event : {"PostToolUse", "Stop"}) {
+    const json::object done = client.hook_result(event, {{"prompt_id", "t1"}});
+    EXPECT_NE(number_at(done, "exit"), 0) << event;
+    EXPECT_NE(number_at(done, "exit"), 2) << event << ": that would be a decision";
+  }
+  ::kill(daemon.pid(), SIGCONT);
+  EXPECT_EQ(client.tool_done("t1"), "");
 }
 
 TEST_P(Clients, O04_two_sessions_in_one_directory_never_get_each_others_notices) {
@@ -276,7 +319,7 @@ TEST_F(Claude, O03_an_idle_terminal_is_woken_by_a_silent_job) {
   const std::string heard = client.woken_prompt("t2", client.wake_message());
   EXPECT_EQ(count_events(heard, job), 1U);
   client.stop("t2");
-  EXPECT_EQ(event_state(daemon, client, job), "acked");
+  await_state(daemon, client, job, "acked");
 }
 
 TEST_F(Claude, I2_a_daemon_killed_while_the_session_is_idle_still_wakes_it) {
@@ -329,6 +372,17 @@ TEST_F(Claude, a_newer_waiter_replaces_the_older_which_ends_quietly) {
   EXPECT_TRUE(client.waiting());
 }
 
+TEST_F(Claude, a_late_waiter_does_not_bring_back_a_session_that_was_left) {
+  ScriptedClient client(daemon, options());
+  client.start();
+  client.prompt("t1");
+  client.stop("t1");
+  client.hook("SessionEnd", {{"reason", "clear"}});
+  client.wait_for_wake();  // of that Stop, late
+  EXPECT_EQ(client.woken(), 0);
+  EXPECT_EQ(text_at(session_of(daemon, client), "session.phase"), "absent");
+}
+
 TEST_F(Claude, the_waiter_ends_with_its_client) {
   ScriptedClient client(daemon, options());
   client.start();
@@ -350,7 +404,7 @@ TEST_F(Claude, an_interrupted_turn_swallows_nothing) {
   await_reachable(quick, client);
   client.prompt("t1");
   // Escape: no hook runs, the turn stays open here.
-  const std::string job = client.start_job("t1", "true");
+  const std::string job = ended_job(quick, client, "t1");
   EXPECT_EQ(client.woken(), 2);
   EXPECT_EQ(count_events(client.woken_prompt("t2", client.wake_message()), job), 1U);
 }

@@ -117,6 +117,13 @@ json::value ScriptedClient::call(const std::string& turn, const std::string& too
   return at(answer, "result");
 }
 
+void ScriptedClient::stick_in_tool_hook(const std::string& turn) {
+  const json::object fields{{"prompt_id", turn}, {"tool_name", "Bash"}, {"tool_use_id", "toolu_x"}};
+  ask({{"op", "stuck_hook"}, {"event", "PostToolUse"}, {"fields", fields}});
+}
+
+void ScriptedClient::kill_hook() { ask({{"op", "kill_hook"}}); }
+
 std::string ScriptedClient::stop_and_list_at_once(const std::string& turn) {
   const json::object fields{{"prompt_id", turn}, {"stop_hook_active", false}};
   const json::value both = ask(
@@ -179,6 +186,18 @@ std::string ended_job(Daemon& daemon, ScriptedClient& client, const std::string&
   gate.open();
   await_job(daemon, client, job);
   return job;
+}
+
+void await_state(Daemon& daemon, const ScriptedClient& client, const std::string& job,
+                 const std::string& state) {
+  for (;;) {
+    const std::string revision =
+        std::to_string(number_at(session_of(daemon, client), "session.revision"));
+    if (event_state(daemon, client, job) == state) return;
+    const Output waited = daemon.cli({"session", "wait", "--revision", revision, "--timeout", "60s",
+                                      "--session", client.session(), "--json"});
+    ASSERT_EQ(waited.exit_code, 0) << "the event does not come to be " << state;
+  }
 }
 
 void await_phase(Daemon& daemon, const ScriptedClient& client, const std::string& phase) {

@@ -43,6 +43,9 @@ class ScriptedClient {
   // A tool call with its PreToolUse hook before; the result.
   boost::json::value call(const std::string& turn, const std::string& tool,
                           const boost::json::object& arguments);
+  // A PostToolUse hook that hangs with half of its output, and its end by SIGKILL.
+  void stick_in_tool_hook(const std::string& turn);
+  void kill_hook();
   // The Stop hook and a tool call at the same moment; what the model reads of both.
   std::string stop_and_list_at_once(const std::string& turn);
   // `start` with yield_ms 0: the job's id.
@@ -81,6 +84,9 @@ void await_job(Daemon& daemon, const ScriptedClient& client, const std::string& 
 // did not ride on that answer.
 std::string ended_job(Daemon& daemon, ScriptedClient& client, const std::string& turn,
                       const std::string& command = "true");
+// The job's event comes to be in this state.
+void await_state(Daemon& daemon, const ScriptedClient& client, const std::string& job,
+                 const std::string& state);
 void await_phase(Daemon& daemon, const ScriptedClient& client, const std::string& phase);
 // Waits until the re-wake hook waits at the daemon.
 void await_reachable(Daemon& daemon, const ScriptedClient& client);

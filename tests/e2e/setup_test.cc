@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "e2e/harness.h"
 
@@ -437,6 +438,20 @@ TEST_F(SetupDoctorTest, SaysWhatIsWrongWithASetup) {
   EXPECT_THAT(messages_of(doctor(), "client claude"), HasSubstr("warning: " + servers() + ":1:2"));
   EXPECT_EQ(call({"doctor", "--no-autostart", "--data", daemon.data_dir()}).exit_code,
             daemon.cli({"doctor"}).exit_code);
+}
+
+TEST_F(SetupTest, TwoAtOnceBothHaveDoneIt) {
+  for (int round = 0; round < 10; ++round) {
+    const Output before = setup("claude", {"--undo"});
+    ASSERT_EQ(before.exit_code, 0);
+    Output one;
+    std::thread other([&] { one = setup("claude", {"--apply"}); });
+    const Output two = setup("claude", {"--apply"});
+    other.join();
+    EXPECT_EQ(one.exit_code, 0) << one.describe();
+    EXPECT_EQ(two.exit_code, 0) << two.describe();
+    EXPECT_EQ(at(parsed(settings()), "hooks").as_object().size(), std::size(kEvents));
+  }
 }
 
 }  // namespace
