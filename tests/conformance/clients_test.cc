@@ -279,6 +279,48 @@ TEST(Clients, I2_a_hook_that_printed_proves_nothing_until_its_turn_ends) {
   EXPECT_EQ(event_of(world, job).acked_as, core::AckedAs::processed);
 }
 
+TEST(Clients, I2_a_hook_that_is_confirmed_after_its_turns_end_was_read_in_that_turn) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const JobId job = ended_job(world);
+  const auto step = world.ask<TurnReply>(hook(TurnVerb::step, "t1", 20));
+  EXPECT_EQ(world.ask<TurnReply>(hook(TurnVerb::end, "t1", 21)).turn.state,
+            core::TurnState::closed);
+  EXPECT_EQ(event_of(world, job).state, InboxState::offered);
+  world.post(engine::FlushedRequest{of(20), step.messages->delivery});
+  EXPECT_EQ(event_of(world, job).state, InboxState::acked);
+}
+
+TEST(Clients, I18_what_the_budget_holds_back_rides_on_a_tool_result) {
+  World world;
+  world.settings.max_consecutive_wakes = 0;
+  ASSERT_TRUE(world.start());
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const JobId job = ended_job(world);
+  EXPECT_EQ(event_of(world, job).withheld, core::Withheld::budget);
+  EXPECT_TRUE(world.ask<InboxReply>(tool_result()).hand_over) << "the model runs anyway";
+}
+
+TEST(Clients, I18_a_call_in_a_turn_of_the_users_lifts_the_bound_where_no_hook_tells) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  for (int i = 0; i < 3; ++i) {
+    const auto waiter = world.post(wake_call());
+    ended_job(world);
+    ASSERT_TRUE(woken(waiter));
+    const auto taken = world.ask<InboxReply>(inbox(of(kWaiter)));
+    ASSERT_TRUE(taken.hand_over);
+    engine::FlushedRequest out{of(kWaiter), taken.hand_over->delivery, true};
+    world.ask<std::monostate>(out);
+  }
+  EXPECT_EQ(session(world).wakes, 3U);
+  engine::CallRequest call{of(kMcp), "call_1", TurnId("t9")};
+  call.by_user = true;
+  world.ask<std::monostate>(call);
+  EXPECT_EQ(session(world).wakes, 0U);
+}
+
 TEST(Clients, I2_what_a_tool_result_carried_is_acknowledged_by_the_next_one) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp)));
@@ -527,6 +569,27 @@ TEST(Sandbox, the_sessions_wrapper_goes_around_every_command_and_stands_on_its_r
   // Who names the session is in it, too.
   EXPECT_EQ(world.ask<RunReply>(command(person(), "ls")).job.wrapper.at(0), "bwrap");
   EXPECT_TRUE(world.ask<RunReply>(command(person("s2"), "ls")).job.wrapper.empty());
+}
+
+TEST(Sandbox, a_jobs_variables_put_no_code_into_the_wrapper) {
+  World world;
+  engine::AttachRequest request = client_attach(of(kMcp));
+  request.wrapper = std::vector<std::string>{"/usr/bin/bwrap", "--"};
+  world.ask<AttachReply>(request);
+  engine::RunRequest run = command(of(kMcp), "true");
+  run.env = {"PATH=/bin", "LD_PRELOAD=/evil.so", "A=b", "LD_LIBRARY_PATH=/evil"};
+  world.ask<RunReply>(run);
+  const supervise::LaunchOrder launch = *world.channel.orders.at(0).launch;
+  const std::vector<std::string> inside{"/usr/bin/bwrap", "--", "/usr/bin/env",
+                                        "LD_PRELOAD=/evil.so", "LD_LIBRARY_PATH=/evil"};
+  EXPECT_EQ(launch.wrapper, inside);
+  EXPECT_FALSE(std::ranges::count(launch.env, "LD_PRELOAD=/evil.so"));
+  EXPECT_TRUE(std::ranges::count(launch.env, "A=b"));
+  // Without a wrapper nothing is moved.
+  engine::RunRequest plain = command(host("s2", "k2", 8), "true");
+  plain.env = {"LD_PRELOAD=/mine.so"};
+  world.ask<RunReply>(plain);
+  EXPECT_TRUE(std::ranges::count(world.channel.orders.at(1).launch->env, "LD_PRELOAD=/mine.so"));
 }
 
 TEST(Sandbox, rules_refuse_with_the_rule_that_did_and_start_nothing) {
