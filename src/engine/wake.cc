@@ -131,7 +131,9 @@ Result<void> plan_wake(Work& work, const core::Owner& owner) {
   TRY_ASSIGN(const store::SessionRow* session, work.find_session(owner));
   if (session == nullptr || session->client.empty()) return {};
   TRY_ASSIGN(Situation now, look(work, owner));
-  if (!now.turn && !now.waking.empty()) {
+  // What the open wake is for has its continuation: it is not held back while that may begin.
+  const bool open = session->lease_live && session->wake_until && work.now() < *session->wake_until;
+  if (!now.turn && !now.waking.empty() && !open) {
     TRY_ASSIGN(const bool may, may_continue(work, owner));
     if (!may) {
       TRY(withhold(work, std::move(now.waking)));
@@ -162,7 +164,8 @@ Result<void> wake_due(Work& work, const core::Owner& owner) {
     // A wake that no turn came of is over; whoever waits is asked next.
     TRY_ASSIGN(store::SessionRow * live, work.session(owner));
     if (live->wake_until && *live->wake_until <= work.now()) live->wake_until.reset();
-    return work.touch(owner);
+    TRY(work.touch(owner));
+    return plan_wake(work, owner);
   }
   TRY_ASSIGN(const std::optional<store::ClientRow> client, store::find_client(work.db(), owner));
   if (!client || !may_be_started(work, *client)) return {};

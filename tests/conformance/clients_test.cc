@@ -207,6 +207,21 @@ TEST(Wake, I18_a_session_that_goes_on_by_itself_stops_at_the_budget_until_a_user
   EXPECT_EQ(session(world).wakes, 0U);
 }
 
+TEST(Wake, I18_the_last_wake_of_the_budget_still_has_what_it_is_for) {
+  World world;
+  world.settings.max_consecutive_wakes = 1;
+  ASSERT_TRUE(world.start());
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const auto waiter = world.post(wake_call());
+  const JobId job = ended_job(world);
+  ASSERT_TRUE(woken(waiter));
+  EXPECT_EQ(event_of(world, job).withheld, core::Withheld::no);
+  // Nothing came of it: then it is held back, visibly.
+  world.pass(Millis(30'001));
+  EXPECT_EQ(event_of(world, job).withheld, core::Withheld::budget);
+  EXPECT_NE(session(world).phase, core::Phase::waking);
+}
+
 TEST(Wake, I18_going_on_at_a_turns_end_spends_too) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp)));

@@ -98,7 +98,9 @@ class CodexAdapterTest : public AdapterTest {
 
   Launch mcp() { return daemon.command({"mcp", "--app-server", "unix://" + path("app.sock")}); }
   static json::object meta(const std::string& turn) {
-    return {{"threadId", "th1"}, {"callId", "c1"}, {"x-codex-turn-metadata", {{"turn_id", turn}}}};
+    return {{"threadId", "th1"},
+            {"callId", "c1"},
+            {"x-codex-turn-metadata", {{"sandbox", "none"}, {"turn_id", turn}}}};
   }
   std::string job_behind(Agent& agent, const Gate& gate, const std::string& turn) {
     const json::value started = agent.call(
