@@ -142,7 +142,6 @@ class Host {
   UniqueFd signals_;
   UniqueFd in_;   // the client's stdin
   UniqueFd out_;  // the client's stdout
-  bool caller_reads_ = true;
   bool caller_writes_ = true;
   std::string to_client_;  // read and not written yet
   std::string to_caller_;  // read and not written yet

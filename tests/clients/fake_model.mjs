@@ -3,8 +3,8 @@
 //
 //   node fake_model.mjs [LOG]        prints its port; one line of JSON per request goes to LOG
 //
-// What it answers follows from the request alone. Does the newest user text hold START {…}, and no
-// tool's result follows it: it calls waybill's `start` with that object. Otherwise it says which
+// What it answers follows from the request alone. Does the newest user text hold lines START {…}: it
+// calls waybill's `start` with these objects, one after the other's result. Otherwise it says which
 // event ids of waybill (j….….n) and which MARK-… words it has seen in texts of users, systems,
 // developers and tools.
 
@@ -46,12 +46,13 @@ function startTool(body) {
 
 function plan(body) {
   const all = texts(body);
-  let call = null;
+  let orders = [];
   for (const one of all) {
-    const order = one.from === 'user' && /^START (\{.*\})/m.exec(one.text);
-    if (order) call = order[1];
-    if (one.from === 'tool') call = null;
+    const given = one.from === 'user' ? [...one.text.matchAll(/^START (\{.*\})/gm)] : [];
+    if (given.length > 0) orders = given.map((order) => order[1]);
+    if (one.from === 'tool') orders.shift();
   }
+  const call = orders[0] ?? null;
   const seen = new Set();
   for (const one of all) {
     if (one.from === 'model') continue;
