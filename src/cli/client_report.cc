@@ -22,7 +22,9 @@ struct Arrival {
 Arrival arrival_at(ClientId client, const Wired& wired) {
   if (!wired.trusted) {
     return {
-        "with the next waybill tool result, or by Codex's own queue, until its hooks are trusted",
+        "with the next waybill tool result, or pushed through its app-server or queue, until its "
+        "hooks "
+        "are trusted",
         ""};
   }
   return {std::string("running turn: notice in that turn; idle terminal: woken; closed: ") +

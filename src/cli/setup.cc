@@ -33,7 +33,7 @@ constexpr std::string_view kLimits =
     "next start.";
 constexpr std::string_view kTrust =
     "Start `codex` once and trust the hooks when it asks; until then results come with the next "
-    "waybill tool result, or by Codex's own queue.";
+    "waybill tool result, or are pushed through Codex's app-server or queue.";
 
 Result<std::string> own_program() {
   std::array<char, 4096> buffer{};

@@ -6,6 +6,7 @@
 #include "cli/answer.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/quote.h"
 
 namespace waybill::cli {
 namespace {
@@ -170,6 +171,12 @@ std::string job_page(const json::object& job) {
   add_line(out, "waiting", safe_line(text_of(job, "waiting_because")));
   add_line(out, "command", safe_line(text_of(job, "command_preview")));
   add_line(out, "directory", safe_line(text_of(job, "cwd")));
+  std::string wrapper;
+  for (const json::value& word : array_of(job, "wrapper")) {
+    if (word.is_string())
+      wrapper += (wrapper.empty() ? "" : " ") + shell_quote(std::string(word.get_string()));
+  }
+  add_line(out, "run through", safe_line(wrapper));
   add_line(out, "session", text_of(job, "session"));
   add_line(out, "turn", text_of(job, "turn"));
   add_line(out, "created", text_of(job, "created_at"));
@@ -230,6 +237,11 @@ std::string session_page(const json::object& session) {
   add_line(out, "undelivered",
            std::to_string(count_of(session, "undelivered").value_or(0)) + " (" +
                std::to_string(count_of(session, "withheld").value_or(0)) + " withheld)");
+  const std::string client = text_of(session, "client");
+  if (client.empty()) return out;
+  add_line(out, "client",
+           client + ", went on " + std::to_string(count_of(session, "wakes").value_or(0)) +
+               " times since a user spoke");
   return out;
 }
 
