@@ -114,7 +114,19 @@ TEST(Resume, codex_goes_on_with_the_thread) {
                      {"codex", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt", "exec",
                       "--dangerously-bypass-hook-trust", "-c", "approval_policy=never", "hello"});
   const Words tail(command.end() - 6, command.end());
-  EXPECT_EQ(tail, (Words{"exec", "resume", "-m", "gpt", "01a2", edge::wake_prompt()}));
+  EXPECT_EQ(tail, (Words{"exec", "-m", "gpt", "resume", "01a2", edge::wake_prompt()}));
+}
+
+TEST(Resume, what_narrows_a_clients_rights_is_kept) {
+  const Words codex = resume_command(edge::HookClient::codex, "01a2", "/opt/codex",
+                                     {"codex", "-s", "read-only", "--sandbox=danger-full-access"});
+  EXPECT_TRUE(has(codex, "read-only"));
+  EXPECT_FALSE(has(codex, "danger-full-access"));
+  const Words claude =
+      resume_command(edge::HookClient::claude, "s", "/opt/claude",
+                     {"claude", "--permission-mode=plan", "--tools", "Read", "Grep"});
+  EXPECT_TRUE(has(claude, "plan"));
+  EXPECT_TRUE(has(claude, "Grep"));
 }
 
 TEST(Resume, a_script_is_started_by_its_interpreter) {
@@ -124,6 +136,9 @@ TEST(Resume, a_script_is_started_by_its_interpreter) {
   EXPECT_EQ(*(at + 1), "/lib/cli.js");
   EXPECT_TRUE(resume_command(edge::HookClient::claude, "s", "", {}).empty());
   EXPECT_TRUE(resume_command(edge::HookClient::claude, "s", "/usr/bin/node", {"node"}).empty());
+  EXPECT_TRUE(resume_command(edge::HookClient::claude, "s", "/usr/bin/node",
+                             {"node", "--max-old-space-size=9", "/lib/cli.js"})
+                  .empty());
 }
 
 // ---- the client's process ----------------------------------------------------------------------

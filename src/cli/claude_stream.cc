@@ -51,15 +51,18 @@ void ClaudeStream::turn_runs() {
 }
 
 void ClaudeStream::sent(std::string_view bytes) {
-  from_user_.add(bytes, [this](const std::string& text, bool whole) {
+  bool by_user = false;
+  from_user_.add(bytes, [this, &by_user](const std::string& text, bool whole) {
     const Result<json::value> value = edge::parse_json(text);
     const bool user =
         whole ? value && value->is_object() && text_of(value->get_object(), "type") == "user"
               : text.find(R"("user")") < 64;
     if (!user) return;
+    by_user = true;
     const std::lock_guard lock(mutex_);
     turn_runs();
   });
+  if (by_user && told_.user) told_.user();
 }
 
 void ClaudeStream::received(std::string_view bytes) {

@@ -38,6 +38,7 @@ class ClaudeStream : public edge::Adapter {
     std::function<void()> line_waits;                         // for next_line; any thread
     std::function<void(const std::string& session)> session;  // the client has (another) one
     std::function<void(const std::string& delivery)> read;    // to be acknowledged; any thread
+    std::function<void()> user = {};                          // a user's line has passed
   };
   explicit ClaudeStream(Told told, Millis patience = Millis{5000});
 

@@ -82,6 +82,10 @@ void CodexDeliveries::saw(const Identity& identity) {
   }
   const std::lock_guard lock(mutex_);
   if (ending_) return;
+  // One that was replaced or refused has ended; what it waited for may be its own again.
+  std::erase_if(sessions_, [](const auto& one) {
+    return one.second.loop && one.second.loop->await_end(Millis{0});
+  });
   const auto known = sessions_.find(identity.session);
   if (known != sessions_.end()) {
     if (known->second.adapter) known->second.adapter->saw_turn(identity.turn);

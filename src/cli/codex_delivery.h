@@ -24,6 +24,7 @@ class CodexAdapter : public edge::Adapter {
   edge::PutOutcome steer(const std::string& turn, std::string_view text) override;
   edge::PutOutcome wake(std::string_view text) override;
   edge::PutOutcome inject(std::string_view text) override;
+  bool carries() const override { return now_ == nullptr || now_->carries(); }
   bool durable() const override { return true; }
   void saw_turn(const std::string& turn);  // any thread
 

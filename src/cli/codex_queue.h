@@ -19,6 +19,8 @@ class CodexQueue : public edge::Adapter {
   edge::PutOutcome steer(const std::string& turn, std::string_view text) override;  // busy
   edge::PutOutcome wake(std::string_view text) override;
   edge::PutOutcome inject(std::string_view text) override;  // busy
+  // Its message is a word of a command line, which other users of the machine can read.
+  bool carries() const override { return false; }
   bool durable() const override { return true; }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "cli/answer.h"
 #include "edge/delivery_step.h"
+#include "edge/hook.h"
 
 namespace waybill::cli {
 namespace {
@@ -106,8 +107,15 @@ Result<edge::AfterPut> DeliveryLoop::State::put(const edge::Probe& probe, edge::
     return after;
   }
   if (adapter->durable()) settled["durable"] = true;
-  TRY(daemon.call("delivery.flushed", settled));
   adapter->recorded(delivery);
+  TRY(daemon.call("delivery.flushed", settled));
+  if (adapter->durable()) {
+    // The daemon may have been another one meanwhile, which had taken the offer back: by its name
+    // it is acknowledged all the same, and not put to the client a second time.
+    json::object named = caller();
+    named["ids"] = json::array{json::value(delivery)};
+    TRY(daemon.call("ack", named));
+  }
   return after;
 }
 
@@ -116,6 +124,10 @@ Result<void> DeliveryLoop::State::deliver() {
     const edge::Probe probe = adapter->probe();
     const edge::PutCall call = edge::put_call(probe);
     if (call == edge::PutCall::none) return {};
+    if (!adapter->carries()) {
+      (void)adapter->wake(edge::wake_prompt());  // nothing was taken, so nothing can be lost
+      return {};
+    }
     TRY_ASSIGN(const edge::AfterPut after, put(probe, call, tries));
     if (after != edge::AfterPut::retry) return {};
   }

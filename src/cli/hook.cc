@@ -69,14 +69,15 @@ Result<std::string> read_stdin() {
   return text;
 }
 
-enum class Attach { take_over, join };
+// `wait` only joins and says nothing of the client: that is for the hook beside it to do.
+enum class Attach { take_over, join, wait };
 
 Result<json::object> attach(const Hook& hook, Attach how) {
   json::object params = hook.caller();
   const std::string_view client = edge::hook_client_word(hook.client);
-  params["client"] = json::string_view(client.data(), client.size());
+  if (how != Attach::wait) params["client"] = json::string_view(client.data(), client.size());
   params["host_pid"] = hook.host.pid;
-  if (how == Attach::join) params["join"] = true;
+  if (how != Attach::take_over) params["join"] = true;
   if (hook.context.parsed.has("--resume-when-closed")) {
     add_resume(params, hook.client, hook.input, hook.host);
   }
@@ -280,7 +281,7 @@ Result<int> wait_for_wake(const Hook& hook) {
   // Beside SessionStart it may come before that hook has attached the session. After a turn's end
   // it may come when the client has left the session, and then there is nothing to wait for.
   if (hook.input.event == edge::hook_event_name(edge::HookEvent::session_start)) {
-    const Result<json::object> attached = attach(hook, Attach::join);
+    const Result<json::object> attached = attach(hook, Attach::wait);
     if (!attached && attached.error().code == ErrorCode::fenced) return 0;
     if (!attached) return fail(attached.error());
   }

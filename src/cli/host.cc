@@ -42,7 +42,7 @@ constexpr std::size_t kChunk = 64 * 1024;
 constexpr std::size_t kSessionsMax = 8;
 constexpr Millis kLastWords{1000};
 
-// Acknowledges, on a thread of its own.
+// Says to the daemon what nobody waits for, on a thread of its own.
 class Acknowledger {
  public:
   explicit Acknowledger(const Context& context)
@@ -56,10 +56,17 @@ class Acknowledger {
     json::object params{{"session", target.session},
                         {"host_key", target.host_key},
                         {"ids", json::array{json::value(delivery)}}};
-    if (!context_.tenant.empty()) params["tenant"] = context_.tenant;
-    state_->calls.push_back(std::move(params));
-    state_->changed.notify_all();
-    if (!thread_.joinable()) thread_ = std::thread([state = state_] { run(*state); });
+    push("ack", std::move(params));
+  }
+
+  // A user has spoken: the session's continuations are counted from here.
+  void user_spoke(const DeliveryTarget& target) {
+    if (target.session.empty()) return;  // it has none yet
+    const std::lock_guard lock(state_->mutex);
+    push("host.call", json::object{{"session", target.session},
+                                   {"host_key", target.host_key},
+                                   {"call", "user-" + std::to_string(++spoken_)},
+                                   {"by_user", true}});
   }
 
   // Whether everything is said, within this time.
@@ -72,26 +79,37 @@ class Acknowledger {
   }
 
  private:
+  struct Call {
+    std::string method;
+    json::object params;
+  };
   struct State {
     explicit State(ClientOptions options) : daemon(std::move(options)) {}
     Client daemon;
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<json::object> calls;
+    std::deque<Call> calls;
     bool ending = false;
     bool ended = false;
   };
+
+  void push(std::string method, json::object params) {
+    if (!context_.tenant.empty()) params["tenant"] = context_.tenant;
+    state_->calls.push_back({std::move(method), std::move(params)});
+    state_->changed.notify_all();
+    if (!thread_.joinable()) thread_ = std::thread([state = state_] { run(*state); });
+  }
 
   static void run(State& state) {
     std::unique_lock lock(state.mutex);
     while (true) {
       state.changed.wait(lock, [&] { return state.ending || !state.calls.empty(); });
       if (state.calls.empty()) break;
-      const json::object params = std::move(state.calls.front());
+      const Call call = std::move(state.calls.front());
       state.calls.pop_front();
       lock.unlock();
       // What is not acknowledged stays accepted, and comes again after the client has gone.
-      (void)state.daemon.call("ack", params);
+      (void)state.daemon.call(call.method, call.params);
       lock.lock();
     }
     state.ended = true;
@@ -101,6 +119,7 @@ class Acknowledger {
   const Context& context_;
   std::shared_ptr<State> state_;
   std::thread thread_;
+  std::uint64_t spoken_ = 0;
 };
 
 class Host {
@@ -112,7 +131,8 @@ class Host {
         stream_(std::make_shared<ClaudeStream>(
             ClaudeStream::Told{[this] { ::eventfd_write(wake_.get(), 1); },
                                [this](const std::string& session) { has_session(session); },
-                               [this](const std::string& delivery) { was_read(delivery); }})) {}
+                               [this](const std::string& delivery) { was_read(delivery); },
+                               [this] { user_spoke(); }})) {}
 
   Result<void> start(std::vector<std::string> command);
   int serve();
@@ -130,6 +150,7 @@ class Host {
   void drain();
   void has_session(const std::string& session);
   void was_read(const std::string& delivery);
+  void user_spoke();
 
   const Context& context_;
   UniqueFd wake_;
@@ -172,6 +193,10 @@ Result<void> Host::start(std::vector<std::string> command) {
   ::fcntl(out_.get(), F_SETFL, O_NONBLOCK);
   TRY(spawn(command, childs_in.get(), childs_out.get()));
   end_.reset(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+  if (!end_.valid()) {
+    ::kill(child_, SIGKILL);
+    return fail(ErrorCode::unavailable, "The client's process cannot be watched.");
+  }
   const std::optional<HostProcess> process = process_of(child_);
   if (process) host_key_ = host_key_of("claude", *process);
   return {};
@@ -322,6 +347,8 @@ void Host::has_session(const std::string& session) {
   for (const auto& [name, loop] : loops_) {
     if (name != target_.session) loop->ask_to_end();
   }
+  // One that was replaced or refused has ended; what it waited for may be its own again.
+  std::erase_if(loops_, [](const auto& one) { return one.second->await_end(Millis{0}); });
   if (loops_.contains(target_.session) || loops_.size() >= kSessionsMax) return;
   loops_[target_.session] =
       std::make_unique<DeliveryLoop>(client_options(context_), target_, stream_);
@@ -330,6 +357,11 @@ void Host::has_session(const std::string& session) {
 void Host::was_read(const std::string& delivery) {
   const std::lock_guard lock(mutex_);
   acknowledger_.add(target_, delivery);
+}
+
+void Host::user_spoke() {
+  const std::lock_guard lock(mutex_);
+  acknowledger_.user_spoke(target_);
 }
 
 // Ends this program. What waits for a daemon that is not there is left behind.

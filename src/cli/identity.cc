@@ -110,7 +110,9 @@ Result<void> tell_of_user(Client& client, const Context& context, const Identity
   static std::mutex mutex;
   static std::set<std::string> told;
   constexpr std::size_t kToldMax = 10'000;
-  const bool user = trigger == "user" || trigger == "exec";
+  // What Waybill itself has started is nobody's doing.
+  const bool woken = variable_of(environment_of(identity.host.pid), "WAYBILL_WAKE").has_value();
+  const bool user = !woken && (trigger == "user" || trigger == "exec");
   if (!user || identity.turn.empty() || identity.call.empty() || identity.host_key.empty())
     return {};
   const std::lock_guard lock(mutex);

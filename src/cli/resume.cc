@@ -21,7 +21,7 @@ struct Flag {
 };
 
 // What configures a client and gives it no more rights than its settings do.
-constexpr std::array<Flag, 13> kClaudeFlags{{{"--settings", Takes::one},
+constexpr std::array<Flag, 14> kClaudeFlags{{{"--settings", Takes::one},
                                              {"--setting-sources", Takes::one},
                                              {"--mcp-config", Takes::many},
                                              {"--strict-mcp-config", Takes::nothing},
@@ -33,6 +33,7 @@ constexpr std::array<Flag, 13> kClaudeFlags{{{"--settings", Takes::one},
                                              {"--disallowedTools", Takes::many},
                                              {"--disallowed-tools", Takes::many},
                                              {"--append-system-prompt", Takes::one},
+                                             {"--tools", Takes::many},
                                              {"--plugin-dir", Takes::many}}};
 constexpr std::array<Flag, 7> kCodexFlags{{{"-m", Takes::one},
                                            {"--model", Takes::one},
@@ -56,6 +57,37 @@ std::vector<std::string> kept(const std::array<Flag, N>& flags,
     std::size_t most = flag->takes == Takes::nothing ? 0 : flag->takes == Takes::one ? 1 : SIZE_MAX;
     while (most-- > 0 && i + 1 < words.size() && !words[i + 1].starts_with('-')) {
       out.push_back(words[++i]);
+    }
+  }
+  return out;
+}
+
+// Flags that may widen or narrow what a client may do are kept where they narrow it: what is
+// started unattended has no more rights than what was closed.
+struct Narrowing {
+  std::string_view flag;
+  std::string_view value;
+};
+constexpr std::array<Narrowing, 2> kClaudeNarrowing{
+    {{"--permission-mode", "plan"}, {"--permission-mode", "default"}}};
+constexpr std::array<Narrowing, 4> kCodexNarrowing{{{"-s", "read-only"},
+                                                    {"-s", "workspace-write"},
+                                                    {"--sandbox", "read-only"},
+                                                    {"--sandbox", "workspace-write"}}};
+
+template <std::size_t N>
+std::vector<std::string> narrowing(const std::array<Narrowing, N>& known,
+                                   const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    for (const Narrowing& one : known) {
+      const std::string flag(one.flag);
+      const std::string value(one.value);
+      const bool apart = words[i] == flag && i + 1 < words.size() && words[i + 1] == value;
+      if (apart || words[i] == flag + "=" + value) {
+        out.push_back(flag);
+        out.push_back(value);
+      }
     }
   }
   return out;
@@ -105,18 +137,21 @@ std::vector<std::string> resume_command(edge::HookClient client, const std::stri
   std::vector<std::string> out{"/usr/bin/env", "-u", "WAYBILL_SESSION", "-u",
                                "WAYBILL_TURN", "-u", "WAYBILL_JOB",     program};
   if (is_interpreter(program)) {
-    if (command_line.size() < 2) return {};
+    // The script; an interpreter's own options are not understood here.
+    if (command_line.size() < 2 || command_line[1].starts_with('-')) return {};
     out.push_back(command_line[1]);
   }
   switch (client) {
     case edge::HookClient::claude:
       append(out, {"-p", edge::wake_prompt(), "--resume", session});
       append(out, kept(kClaudeFlags, command_line));
+      append(out, narrowing(kClaudeNarrowing, command_line));
       break;
     case edge::HookClient::codex:
-      append(out, {"exec", "resume"});
+      append(out, {"exec"});
       append(out, kept(kCodexFlags, command_line));
-      append(out, {session, edge::wake_prompt()});
+      append(out, narrowing(kCodexNarrowing, command_line));
+      append(out, {"resume", session, edge::wake_prompt()});
       break;
   }
   return out;

@@ -47,6 +47,9 @@ class Adapter {
   virtual PutOutcome wake(std::string_view text) = 0;
   // Into what the model reads next, without a turn; `busy` from a client that knows no such thing.
   virtual PutOutcome inject(std::string_view text) = 0;
+  // Whether it can be given a notice. One that cannot (its messages are seen by others on their
+  // way) only makes a turn begin, which takes what is pending.
+  virtual bool carries() const { return true; }
   // Whether what it accepted survives the end of the client, so that acceptance settles it.
   virtual bool durable() const = 0;
   // The text accepted last has been recorded under this delivery. An adapter that is not durable

@@ -181,7 +181,7 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
     work.watch_host(owner);
   }
   if (request.lease) session->lease = request.lease;
-  session->one_shot = request.one_shot;
+  if (!request.join) session->one_shot = request.one_shot;
   session->last_call_at = work.now();
   if (!request.client.empty()) session->client = request.client;
   connections.add(owner, request.caller.connection);

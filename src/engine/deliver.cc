@@ -176,10 +176,14 @@ Result<void> returned(Work& work, const Caller& caller, const Host& host,
   TRY(work.settle_owed(core::OwedKind::offer_expiry, delivery.str()));
   TRY_ASSIGN(const std::vector<store::InboxRow> rows,
              store::inbox_of_delivery(work.db(), delivery));
+  bool waking = false;
   for (const store::InboxRow& row : rows) {
     if (row.state != core::InboxState::offered) continue;
+    waking = waking || (row.wakes && row.offer_path == core::OfferPath::follow);
     TRY(return_row(work, row, "the client gave it back"));
   }
+  // An adapter's hand-over is what a wake comes to.
+  if (waking) TRY(wake_failed(work, caller.owner));
   return {};
 }
 
@@ -227,6 +231,7 @@ Result<void> flushed(Work& work, const FlushedRequest& request, const Host& host
   if (put_to_client) {  // what it was woken for has come of it, with or without a turn of ours
     TRY_ASSIGN(store::SessionRow * session, work.session(caller.owner));
     session->wake_until.reset();
+    TRY(plan_wake(work, caller.owner));
   }
   return work.touch(caller.owner);
 }
@@ -385,6 +390,8 @@ Result<void> connection_closed(Work& work, ConnectionId connection) {
 Result<void> return_rows_of_earlier_daemon(Work& work) {
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_earlier_daemon(work.db()));
   for (const store::InboxRow& row : rows) {
+    // Something of its session does not parse: that is refused alone and keeps what it has (I12).
+    if (work.poisoned(row.owner)) continue;
     if (row.delivery) TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
     TRY(return_row(work, row, "the daemon restarted"));
   }

@@ -115,7 +115,8 @@ Result<std::optional<WakeReply>> wake(Work& work, KeyedConnections& connections,
   TRY_ASSIGN(const Situation now, look(work, owner));
   const std::optional<WallTime> wanted = turn_wanted_at(work, now);
   const bool open = session->wake_until && work.now() < *session->wake_until;
-  if (wanted && *wanted <= work.now() && !open) {
+  TRY_ASSIGN(const bool may, may_continue(work, owner));
+  if (wanted && *wanted <= work.now() && !open && may) {
     session->wake_until = work.now() + work.settings().offer_deadline;
     TRY(continued(work, owner));
     TRY(work.touch(owner));
@@ -158,6 +159,7 @@ Result<void> plan_wake(Work& work, const core::Owner& owner) {
 
 Result<void> wake_due(Work& work, const core::Owner& owner) {
   TRY(work.settle_owed(core::OwedKind::wake, owner_key(owner)));
+  if (work.poisoned(owner)) return {};  // nothing new is started for it (I12)
   TRY_ASSIGN(const store::SessionRow* session, work.find_session(owner));
   if (session == nullptr) return {};
   if (session->lease_live) {
@@ -186,6 +188,15 @@ Result<void> continued(Work& work, const core::Owner& owner) {
   return store::put_client(work.db(), *client);
 }
 
+Result<void> wake_failed(Work& work, const core::Owner& owner) {
+  TRY_ASSIGN(const store::SessionRow* session, work.find_session(owner));
+  if (session == nullptr || !session->wake_until || work.now() >= *session->wake_until) return {};
+  TRY_ASSIGN(std::optional<store::ClientRow> client, client_of(work, owner));
+  if (!client || client->wakes == 0) return {};
+  --client->wakes;
+  return store::put_client(work.db(), *client);
+}
+
 Result<void> turn_began(Work& work, const core::Owner& owner, core::Author author) {
   TRY_ASSIGN(store::SessionRow * session, work.session(owner));
   session->wake_until.reset();
@@ -194,29 +205,46 @@ Result<void> turn_began(Work& work, const core::Owner& owner, core::Author autho
   if (!client || client->wakes == 0) return {};
   client->wakes = 0;
   TRY(store::put_client(work.db(), *client));
-  return lift(work, owner);
+  TRY(lift(work, owner));
+  return work.touch(owner);
 }
+
+namespace {
+
+Result<void> start_is_over(Work& work, const core::Owner& owner, const JobId& job) {
+  TRY_ASSIGN(std::optional<store::ClientRow> client, store::find_client(work.db(), owner));
+  if (!client) return {};
+  client->wake_job.reset();
+  TRY(store::put_client(work.db(), *client));
+  TRY_ASSIGN(const Situation now, look(work, owner));
+  for (store::InboxRow row : now.waking) {
+    ++row.tries;
+    row.last_error = "the client was started (job " + job.str() + ") and took nothing";
+    TRY(store::write_inbox(work.db(), row));
+  }
+  TRY_ASSIGN(const store::SessionRow* session, work.find_session(owner));
+  const bool absent = session != nullptr && !session->lease_live;
+  if (now.waking.empty() || !absent || !may_be_started(work, *client)) {
+    return plan_wake(work, owner);
+  }
+  const core::Backoff backoff{kStartAgainFirst, kStartAgainMax};
+  const auto tries = static_cast<unsigned>(std::max<std::uint64_t>(client->wakes, 1));
+  return owe_wake(work, owner,
+                  work.now() + core::backoff_delay(backoff, tries, store::random_unit()));
+}
+
+}  // namespace
 
 Result<void> wake_job_settled(Work& work, const store::JobRow& job) {
   // Such jobs belong to the person alone.
   if (!core::is_user_session(job.scope.owner)) return {};
   TRY_ASSIGN(const std::optional<core::Owner> owner, store::find_wake(work.db(), job.id));
   if (!owner) return {};
-  TRY_ASSIGN(std::optional<store::ClientRow> client, store::find_client(work.db(), *owner));
-  if (!client) return {};
-  client->wake_job.reset();
-  TRY(store::put_client(work.db(), *client));
-  TRY_ASSIGN(const Situation now, look(work, *owner));
-  for (store::InboxRow row : now.waking) {
-    ++row.tries;
-    row.last_error = "the client was started (job " + job.id.str() + ") and took nothing";
-    TRY(store::write_inbox(work.db(), row));
-  }
-  if (now.waking.empty() || !may_be_started(work, *client)) return plan_wake(work, *owner);
-  const core::Backoff backoff{kStartAgainFirst, kStartAgainMax};
-  const auto tries = static_cast<unsigned>(std::max<std::uint64_t>(client->wakes, 1));
-  return owe_wake(work, *owner,
-                  work.now() + core::backoff_delay(backoff, tries, store::random_unit()));
+  auto over = start_is_over(work, *owner, job.id);
+  if (over || over.error().code != ErrorCode::state_corrupt) return over;
+  // It is the woken session that does not parse, not the one whose job has ended.
+  work.poison(*owner, over.error().message);
+  return {};
 }
 
 }  // namespace waybill::engine

@@ -25,6 +25,10 @@ Result<void> wake_due(Work& work, const core::Owner& owner);
 Result<bool> may_continue(Work& work, const core::Owner& owner);
 Result<void> continued(Work& work, const core::Owner& owner);
 
+// The hand-over that a wake came to was given back: nobody was reached, nothing was spent. The wake
+// stays open for its time, so that the next try is not at once.
+Result<void> wake_failed(Work& work, const core::Owner& owner);
+
 // A turn has begun: the open wake is over, and a user who spoke lifts the bound.
 Result<void> turn_began(Work& work, const core::Owner& owner, core::Author author);
 

@@ -1,5 +1,6 @@
 #include "store/check.h"
 
+#include "store/clients.h"
 #include "store/inbox.h"
 #include "store/jobs.h"
 #include "store/sessions.h"
@@ -50,6 +51,9 @@ Result<std::vector<BadRow>> check_live_rows(Database& db) {
              live_ids(db, "SELECT tenant, session, turn FROM turn WHERE state <> 'closed'"));
   for (const Live& live : turns)
     remember(bad, live.owner, find_turn(db, live.owner, TurnId(live.id)));
+  TRY_ASSIGN(const std::vector<Live> clients,
+             live_ids(db, "SELECT tenant, session, session FROM session_client"));
+  for (const Live& live : clients) remember(bad, live.owner, find_client(db, live.owner));
   return bad;
 }
 

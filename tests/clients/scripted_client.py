@@ -163,6 +163,9 @@ class Client:
             if command["op"] == "exit":
                 os._exit(0)
             print(json.dumps(self.perform(command)), flush=True)
+        if self.server is not None:  # a client waits for its servers
+            self.server.stdin.close()
+            self.server.wait()
 
     def go_on(self, prompt):
         turn = "resumed-" + str(os.getpid())

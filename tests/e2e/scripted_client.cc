@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace waybill::e2e {
 namespace {
@@ -39,7 +40,20 @@ std::string read_by_model(const std::string& out) {
 }  // namespace
 
 ScriptedClient::ScriptedClient(const Daemon& daemon, Options options)
-    : options_(std::move(options)), process_(launch_of(daemon, options_)) {}
+    : options_(std::move(options)),
+      data_dir_(daemon.data_dir()),
+      process_(launch_of(daemon, options_)) {}
+
+ScriptedClient::~ScriptedClient() {
+  finish();
+  if (!crashed_) return;  // else it has waited itself
+  for (const pid_t pid : processes_with(data_dir_)) {
+    const std::string words = read_file("/proc/" + std::to_string(pid) + "/cmdline");
+    const bool ours = words.find(std::string("\0mcp\0", 5)) != std::string::npos ||
+                      words.find(std::string("\0hook\0", 6)) != std::string::npos;
+    EXPECT_TRUE(!ours || await_end(pid)) << words;
+  }
+}
 
 json::value ScriptedClient::ask(const json::object& command) {
   process_.say(json::serialize(command) + "\n");
@@ -152,6 +166,7 @@ void ScriptedClient::flags(const std::vector<std::string>& flags) {
 }
 
 void ScriptedClient::finish() {
+  if (std::exchange(finished_, true)) return;
   process_.hang_up();
   process_.finish();
 }
@@ -190,14 +205,18 @@ std::string ended_job(Daemon& daemon, ScriptedClient& client, const std::string&
 
 void await_state(Daemon& daemon, const ScriptedClient& client, const std::string& job,
                  const std::string& state) {
-  for (;;) {
+  std::string now;
+  for (const auto deadline = std::chrono::steady_clock::now() + kCap;
+       std::chrono::steady_clock::now() < deadline;) {
     const std::string revision =
         std::to_string(number_at(session_of(daemon, client), "session.revision"));
-    if (event_state(daemon, client, job) == state) return;
-    const Output waited = daemon.cli({"session", "wait", "--revision", revision, "--timeout", "60s",
-                                      "--session", client.session(), "--json"});
-    ASSERT_EQ(waited.exit_code, 0) << "the event does not come to be " << state;
+    now = event_state(daemon, client, job);
+    if (now == state) return;
+    // An offer alone does not raise the revision, so this may well time out.
+    daemon.cli({"session", "wait", "--revision", revision, "--timeout", "1s", "--session",
+                client.session()});
   }
+  ADD_FAILURE() << "the event does not come to be " << state << " but is " << now;
 }
 
 void await_phase(Daemon& daemon, const ScriptedClient& client, const std::string& phase) {

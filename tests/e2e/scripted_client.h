@@ -21,6 +21,8 @@ class ScriptedClient {
   };
   ScriptedClient(const Daemon& daemon, Options options);
   explicit ScriptedClient(const Daemon& daemon) : ScriptedClient(daemon, Options{}) {}
+  // Waits for everything that it started: what outlived it could start the next daemon.
+  ~ScriptedClient();
 
   // One hook; what it printed, "" for nothing. A failed expectation when it does not exit with 0.
   std::string hook(const std::string& event, boost::json::object fields = {});
@@ -56,7 +58,10 @@ class ScriptedClient {
   // Later tool calls are made inside a subagent; "" by the main thread again.
   void subagent(const std::string& id) { subagent_ = id; }
   void flags(const std::vector<std::string>& flags);
-  void crash() { process_.signal(9); }
+  void crash() {
+    crashed_ = true;
+    process_.signal(9);
+  }
   void finish();
   pid_t pid() const { return process_.pid(); }
   std::string session() const { return options_.client + "-" + options_.session; }
@@ -65,11 +70,14 @@ class ScriptedClient {
   boost::json::value ask(const boost::json::object& command);
 
   Options options_;
+  std::string data_dir_;
   Process process_;
   std::string wake_message_;
   boost::json::object meta_;
   std::string subagent_;
   int calls_ = 0;
+  bool finished_ = false;
+  bool crashed_ = false;
 };
 
 // How many times the notice of this job's event is in the text.
