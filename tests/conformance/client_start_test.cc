@@ -129,6 +129,34 @@ TEST(Resume, I2_a_start_that_is_owed_survives_a_crash_of_the_daemon) {
   EXPECT_EQ(again.size(), 1U) << "the same start is supervised, no second one is made";
 }
 
+TEST(Resume, I12_what_does_not_parse_refuses_its_own_session_and_no_other) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  const auto made = world.ask<RunReply>(command(of(kMcp), "true"));
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(made.job.id, 0);
+  world.pass(Millis(1));
+  ASSERT_EQ(launches(world).size(), 1U);
+  const JobId started = launches(world)[0].job;
+  ASSERT_TRUE(world.db().script("UPDATE session_client SET deny_rules = '{' WHERE session = 's1'"));
+  // The job that started it ends all the same, for the person it belongs to.
+  world.ended(started, 0);
+  const engine::Caller user = host("user", "k9", 9);
+  EXPECT_EQ(world.ask<JobReply>(engine::ShowRequest{user, started}).job.status,
+            core::JobStatus::succeeded);
+  world.ask<RunReply>(command(user, "ls"));
+  // The next daemon starts, with an offer of that session on record.
+  world.crash();
+  ASSERT_TRUE(
+      world.db().script("UPDATE inbox SET state = 'offered', offer_connection = 1 "
+                        "WHERE session = 's1'"));
+  ASSERT_TRUE(world.start());
+  EXPECT_EQ(world.refuse(command(of(kMcp), "true")).code, ErrorCode::state_corrupt);
+  world.ask<RunReply>(command(user, "ls -l"));
+  world.pass(Millis(3'600'000));
+  EXPECT_EQ(launches(world).size(), 1U) << "nothing new is started for it";
+}
+
 // ---- sandbox and rules -------------------------------------------------------------------------
 
 TEST(Sandbox, the_sessions_wrapper_goes_around_every_command_and_stands_on_its_record) {

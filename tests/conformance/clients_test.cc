@@ -162,6 +162,41 @@ TEST(Wake, I18_the_last_wake_of_the_budget_still_has_what_it_is_for) {
   EXPECT_NE(session(world).phase, core::Phase::waking);
 }
 
+TEST(Wake, I18_an_open_turn_is_not_woken_beyond_the_bound_either) {
+  World world;
+  world.settings.max_consecutive_wakes = 1;
+  ASSERT_TRUE(world.start());
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  world.ask<TurnReply>(prompt("t1"));
+  const auto first = world.post(wake_call(3));
+  ended_job(world);
+  world.pass(Millis(10'001));
+  EXPECT_TRUE(woken(first)) << "perhaps that turn was interrupted";
+  const auto second = world.post(wake_call(4));
+  world.pass(Millis(120'000));
+  EXPECT_FALSE(woken(second));
+  EXPECT_EQ(session(world).wakes, 1U);
+}
+
+TEST(Wake, a_wake_whose_hand_over_was_given_back_costs_nothing_and_is_not_tried_at_once) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const JobId job = ended_job(world);
+  for (int i = 0; i < 5; ++i) {
+    const auto waiter = world.post(wake_call());
+    if (i > 0) world.pass(Millis(30'001));
+    ASSERT_TRUE(woken(waiter)) << i;
+    engine::InboxRequest take = inbox(of(kWaiter));
+    take.follow = true;
+    const auto taken = world.ask<InboxReply>(take);
+    ASSERT_TRUE(taken.hand_over) << i;
+    world.ask<std::monostate>(engine::ReturnedRequest{of(kWaiter), taken.hand_over->delivery});
+    EXPECT_FALSE(woken(world.post(wake_call(30)))) << "no hot loop";
+  }
+  EXPECT_EQ(session(world).wakes, 0U);
+  EXPECT_EQ(event_of(world, job).withheld, core::Withheld::no);
+}
+
 TEST(Wake, I18_going_on_at_a_turns_end_spends_too) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp)));
