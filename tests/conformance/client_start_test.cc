@@ -71,6 +71,20 @@ TEST(Resume, O34_a_closed_client_is_started_once_and_its_turn_takes_the_notice) 
   EXPECT_EQ(event_of(world, made.job.id).state, InboxState::acked);
 }
 
+TEST(Resume, I14_what_ends_while_the_client_is_being_started_starts_no_second_one) {
+  World world;
+  world.ask<AttachReply>(resumable(of(kMcp)));
+  const auto one = world.ask<RunReply>(command(of(kMcp), "true"));
+  const auto two = world.ask<RunReply>(command(of(kMcp), "false"));
+  world.ask<std::monostate>(engine::DetachRequest{of(kHook)});
+  world.ended(one.job.id, 0);
+  world.pass(Millis(1));
+  ASSERT_EQ(launches(world).size(), 1U);
+  world.ended(two.job.id, 1);
+  world.pass(Millis(3'000));
+  EXPECT_EQ(launches(world).size(), 1U);
+}
+
 TEST(Resume, without_leave_nothing_is_started) {
   World world;
   world.ask<AttachReply>(resumable(of(kMcp)));

@@ -311,6 +311,17 @@ TEST(Clients, I18_a_call_in_a_turn_of_the_users_lifts_the_bound_where_no_hook_te
   EXPECT_EQ(session(world).wakes, 0U);
 }
 
+TEST(Clients, I2_a_hooks_call_proves_nothing_of_what_another_process_was_handed) {
+  World world;
+  world.ask<AttachReply>(client_attach(of(kMcp)));
+  const JobId job = ended_job(world);
+  const auto taken = world.ask<InboxReply>(inbox(of(40)));
+  ASSERT_TRUE(taken.hand_over);
+  world.post(engine::FlushedRequest{of(40), taken.hand_over->delivery});
+  world.ask<TurnReply>(prompt("t1"));
+  EXPECT_EQ(event_of(world, job).state, InboxState::accepted);
+}
+
 TEST(Clients, I2_what_a_tool_result_carried_is_acknowledged_by_the_next_one) {
   World world;
   world.ask<AttachReply>(client_attach(of(kMcp)));
