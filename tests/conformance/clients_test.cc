@@ -305,10 +305,15 @@ TEST(Clients, I18_a_call_in_a_turn_of_the_users_lifts_the_bound_where_no_hook_te
     world.ask<std::monostate>(out);
   }
   EXPECT_EQ(session(world).wakes, 3U);
+  const auto waiter = world.post(wake_call());
+  const JobId held = ended_job(world);
+  EXPECT_EQ(event_of(world, held).withheld, core::Withheld::budget);
   engine::CallRequest call{of(kMcp), "call_1", TurnId("t9")};
   call.by_user = true;
   world.ask<std::monostate>(call);
-  EXPECT_EQ(session(world).wakes, 0U);
+  EXPECT_EQ(event_of(world, held).withheld, core::Withheld::no);
+  EXPECT_TRUE(woken(waiter)) << "in the same transaction";
+  EXPECT_EQ(session(world).wakes, 1U);
 }
 
 TEST(Clients, I2_a_hooks_call_proves_nothing_of_what_another_process_was_handed) {
