@@ -338,6 +338,25 @@ TEST_F(Claude, I2_a_daemon_killed_while_the_session_is_idle_still_wakes_it) {
   EXPECT_EQ(daemon.cli({"shutdown"}).exit_code, 0);
 }
 
+TEST_F(Claude, a_persons_show_logs_list_and_wait_in_another_terminal_eat_no_wake) {
+  ScriptedClient client(daemon, options());
+  client.start();
+  client.prompt("t1");
+  Gate gate(temp.path() + "/gate");
+  const std::string job = client.start_job("t1", gate.command() + "; echo done");
+  client.stop("t1");
+  gate.open();
+  await_job(daemon, client, job);
+  for (const std::string word : {"show", "logs", "wait"}) {
+    EXPECT_EQ(daemon.cli({word, job, "--session", client.session()}).exit_code, 0) << word;
+  }
+  EXPECT_THAT(daemon.cli({"list", "--session", client.session()}).out, HasSubstr(job));
+  EXPECT_EQ(event_state(daemon, client, job), "pending");
+  client.wait_for_wake();
+  EXPECT_EQ(client.woken(), 2);
+  EXPECT_EQ(count_events(client.woken_prompt("t2", client.wake_message()), job), 1U);
+}
+
 TEST_F(Claude, a_wake_that_nothing_is_left_for_makes_no_model_call) {
   ScriptedClient client(daemon, options());
   client.start();
