@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <climits>
 #include <fstream>
 #include <iterator>
+
+#include "edge/process_stat.h"
 
 namespace waybill::cli {
 namespace {
@@ -34,40 +35,6 @@ std::string proc(int pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
 }
 
-struct Stat {
-  std::string name;
-  int parent = 0;
-  std::uint64_t start = 0;
-};
-
-template <class Number>
-bool read_number(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-std::optional<Stat> stat_of(int pid) {
-  const std::string text = read_all(proc(pid, "stat"));
-  const std::size_t open = text.find('(');
-  const std::size_t close = text.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  Stat stat;
-  stat.name = text.substr(open + 1, close - open - 1);
-  // After the name: state, parent, … the start time is the 20th.
-  std::vector<std::string_view> fields;
-  std::string_view rest = std::string_view(text).substr(std::min(close + 2, text.size()));
-  while (!rest.empty() && fields.size() < 20) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    fields.push_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  if (fields.size() < 20 || !read_number(fields[1], stat.parent) ||
-      !read_number(fields[19], stat.start)) {
-    return std::nullopt;
-  }
-  return stat;
-}
-
 bool is_shell(std::string_view name) {
   constexpr std::array<std::string_view, 6> kShells{"sh", "bash", "dash", "zsh", "env", "timeout"};
   return std::find(kShells.begin(), kShells.end(), name) != kShells.end();
@@ -75,7 +42,7 @@ bool is_shell(std::string_view name) {
 
 struct Ancestor {
   int pid = 0;
-  Stat stat;
+  edge::ProcessStat stat;
 };
 
 // Parent first; ends before process 1.
@@ -83,7 +50,7 @@ std::vector<Ancestor> ancestors() {
   std::vector<Ancestor> found;
   int pid = ::getppid();
   while (pid > 1 && found.size() < kAncestorsMax) {
-    std::optional<Stat> stat = stat_of(pid);
+    std::optional<edge::ProcessStat> stat = edge::process_stat(pid);
     if (!stat) break;
     const int parent = stat->parent;
     found.push_back({pid, std::move(*stat)});
@@ -127,7 +94,7 @@ std::optional<HostProcess> find_host(std::string_view client) {
 }
 
 std::optional<HostProcess> process_of(int pid) {
-  const std::optional<Stat> stat = stat_of(pid);
+  const std::optional<edge::ProcessStat> stat = edge::process_stat(pid);
   if (!stat) return std::nullopt;
   return HostProcess{pid, stat->start};
 }

@@ -1,10 +1,7 @@
 #include "edge/requests.h"
 
-#include <charconv>
-#include <fstream>
-#include <iterator>
-
 #include "edge/launch_check.h"
+#include "edge/process_stat.h"
 
 namespace waybill::edge {
 namespace {
@@ -251,7 +248,7 @@ Result<engine::AttachRequest> attach_request(const Params& params, const CallCon
   request.caller = caller_of(params, context);
   if (const auto pid = params.number("host_pid")) {
     request.host_pid = static_cast<int>(*pid);
-    request.host_pid_start = process_start(*request.host_pid);
+    if (const auto stat = process_stat(*request.host_pid)) request.host_pid_start = stat->start;
     if (!request.host_pid_start) {
       return bad("Parameter \"host_pid\" names no running process: " + std::to_string(*pid) + ".");
     }
@@ -359,23 +356,6 @@ Result<engine::AckRequest> ack_request(const Params& params, const CallContext& 
   if (request.ids.empty()) return bad("Parameter \"ids\" must name at least one id.");
   for (const std::string& id : request.ids) TRY(check_id(id, "Parameter \"ids\""));
   return request;
-}
-
-std::optional<std::uint64_t> process_start(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat", std::ios::binary);
-  const std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  // The second field is a name in parentheses that may hold anything; count from its last one.
-  std::size_t at = stat.rfind(')');
-  if (at == std::string::npos) return std::nullopt;
-  for (int field = 2; field < 22; ++field) {
-    at = stat.find(' ', at + 1);
-    if (at == std::string::npos) return std::nullopt;
-  }
-  std::uint64_t start = 0;
-  const char* first = stat.data() + at + 1;
-  const auto [end, error] = std::from_chars(first, stat.data() + stat.size(), start);
-  if (error != std::errc{} || end == first) return std::nullopt;
-  return start;
 }
 
 }  // namespace waybill::edge

@@ -36,7 +36,4 @@ Result<engine::AckRequest> ack_request(const Params& params, const CallContext& 
 // The settings that this answer is written with: `text_bytes` may bound a hand-over's text further.
 Settings answer_settings(const Params& params, const Settings& settings);
 
-// Field 22 of /proc/<pid>/stat; nullopt when there is no such process.
-std::optional<std::uint64_t> process_start(int pid);
-
 }  // namespace waybill::edge
