@@ -86,6 +86,20 @@ Result<void> set_command(json::object& params, const Parsed& parsed) {
   return {};
 }
 
+// --NAME as the parameter NAME, if it is there and one of `words`.
+Result<void> set_word(json::object& params, const Parsed& parsed, const std::string& name,
+                      const std::vector<std::string>& words) {
+  const auto given = parsed.find("--" + name);
+  if (!given) return {};
+  if (std::find(words.begin(), words.end(), *given) == words.end()) {
+    std::string choice;
+    for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
+    return usage("--" + name + " is one of " + choice + ", not \"" + *given + "\".");
+  }
+  params[name] = *given;
+  return {};
+}
+
 Result<json::object> run_params(const Context& context) {
   const Parsed& parsed = context.parsed;
   json::object params = caller_params(context);
@@ -102,16 +116,17 @@ Result<json::object> run_params(const Context& context) {
   if (const auto label = parsed.find("--label")) params["label"] = edge::valid_utf8(*label);
   TRY_ASSIGN(const auto deadline, duration_of(parsed, "--deadline"));
   if (deadline) params["deadline_ms"] = deadline->count();
+  TRY_ASSIGN(const auto within, duration_of(parsed, "--start-within"));
+  if (within) params["start_within_ms"] = within->count();
   TRY_ASSIGN(const auto grace, duration_of(parsed, "--grace"));
   if (grace) params["grace_ms"] = grace->count();
   TRY_ASSIGN(const auto cap, size_of(parsed, "--cap"));
   if (cap) params["cap_bytes"] = *cap;
-  if (const auto owner = parsed.find("--owner")) {
-    if (*owner != "session" && *owner != "turn") {
-      return usage("--owner is session or turn, not \"" + *owner + "\".");
-    }
-    params["owner"] = *owner;
-  }
+  TRY(set_word(params, parsed, "owner", {"session", "turn"}));
+  TRY(set_word(params, parsed, "wake", {"always", "on_failure", "never"}));
+  TRY(set_word(params, parsed, "leftovers", {"kill", "keep"}));
+  if (parsed.has("--stdin")) params["stdin"] = true;
+  if (parsed.has("--pty")) params["pty"] = true;
   params["key"] = parsed.find("--key").value_or(fresh_id("k"));
   return params;
 }

@@ -59,6 +59,10 @@ WAYBILL_WORDS(WakePolicy, 3, "always", "on_failure", "never");
 enum class LeftoverPolicy { kill, keep };
 WAYBILL_WORDS(LeftoverPolicy, 2, "kill", "keep");
 
+// What the command reads: nothing, or what `write` gives it until that is closed.
+enum class StdinPolicy { null, open };
+WAYBILL_WORDS(StdinPolicy, 2, "null", "open");
+
 // How the result will come, as promised at launch; never more than the host can do.
 enum class DeliveryPath { this_turn, wake, next_attach };
 WAYBILL_WORDS(DeliveryPath, 3, "this_turn", "wake", "next_attach");

@@ -18,10 +18,11 @@ enum class OwedKind {
   host_lease,    // key = tenant/session: the host's lease may have lapsed
   turn_abandon,  // key = tenant/session/turn: an open turn without a host becomes the session's
   stop_stuck,    // key = job: a stop that is not confirmed by then is announced, once
+  start_within,  // key = job: still queued then, it is not started any more
   wake,          // key = tenant/session: look again whether its client has to be woken or started
 };
-WAYBILL_WORDS(OwedKind, 6, "supervise", "offer_expiry", "host_lease", "turn_abandon", "stop_stuck",
-              "wake");
+WAYBILL_WORDS(OwedKind, 7, "supervise", "offer_expiry", "host_lease", "turn_abandon", "stop_stuck",
+              "start_within", "wake");
 
 struct Owed {
   OwedKind kind = OwedKind::supervise;

@@ -121,6 +121,10 @@ void add_identity(json::object& out, const engine::JobView& job) {
   json::array wrapper;
   for (const std::string& one : job.wrapper) wrapper.push_back(text(one));
   out["wrapper"] = job.wrapper.empty() ? json::value(nullptr) : json::value(std::move(wrapper));
+  out["stdin"] = word(job.stdin_policy);
+  out["pty"] = job.pty;
+  out["deadline_ms"] = job.deadline ? json::value(job.deadline->count()) : json::value(nullptr);
+  out["start_by"] = time_or_null(job.start_by);
   out["cwd"] = text(job.cwd);
   if (!is_valid_utf8(job.cwd)) out["cwd_base64"] = text(to_base64(job.cwd));
 }

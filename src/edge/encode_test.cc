@@ -52,7 +52,8 @@ const std::set<std::string> kJobKeys{"id",
                                      "receipts",
                                      "events"};
 const std::set<std::string> kExtraKeys{"owner",      "wake",  "survivors",      "ended_by_itself",
-                                       "cwd_base64", "shell", "leftovers_kept", "wrapper"};
+                                       "cwd_base64", "shell", "leftovers_kept", "wrapper",
+                                       "stdin",      "pty",   "deadline_ms",    "start_by"};
 
 engine::JobView finished_job() {
   engine::JobView job;

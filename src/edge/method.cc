@@ -89,12 +89,23 @@ MethodInfo run_method() {
            id("turn", "The open turn that the job belongs to."),
            text("label", 1000, "A short name for people."),
            number("deadline_ms", 1, 366 * kDayMs, "From the start of the attempt, monotonic."),
+           number("start_within_ms", 1, 366 * kDayMs,
+                  "Not started any more when still queued this long after it was accepted."),
            number("grace_ms", 0, kDayMs, "Between TERM and KILL; default: setting stop_grace."),
            number("umask", 0, 0777,
                   "The job's file mode creation mask, a number; default 18 (022)."),
            number("cap_bytes", 4096, std::uint64_t{1} << 40,
                   "Most output bytes kept; default: setting output_cap_bytes."),
            word("owner", {"session", "turn"}, "Whether the job outlives its turn; `session`."),
+           word("wake", {"always", "on_failure", "never"},
+                "Whether its end wakes an idle host; otherwise it waits for the next turn; "
+                "`always`."),
+           word("leftovers", {"kill", "keep"},
+                "What becomes of processes that outlive the command; `kill`."),
+           flag("stdin", "Leave standard input open for `job.write`; otherwise it is empty."),
+           flag("pty",
+                "Give the command a terminal of its own for its output, and with `stdin` "
+                "for its input."),
            id("key", "Idempotency key: the same call again answers with the original job.")}),
       "`{\"job\": job object, \"delivery_path\": \"this_turn\" | \"wake\" | \"next_attach\", "
       "\"twin\": id of an identical running job or null, \"replayed\": bool}`",

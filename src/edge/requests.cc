@@ -150,7 +150,14 @@ Result<engine::RunRequest> run_request(const Params& params, const CallContext& 
   TRY(check_wrapper(request.wrapper));
   request.label = params.text("label");
   request.deadline = millis_of(params, "deadline_ms");
+  request.start_within = millis_of(params, "start_within_ms");
   request.grace = millis_of(params, "grace_ms");
+  request.wake =
+      core::from_word<core::WakePolicy>(params.text("wake")).value_or(core::WakePolicy::always);
+  request.leftovers = core::from_word<core::LeftoverPolicy>(params.text("leftovers"))
+                          .value_or(core::LeftoverPolicy::kill);
+  if (params.flag("stdin")) request.stdin_policy = core::StdinPolicy::open;
+  request.pty = params.flag("pty");
   request.umask = static_cast<unsigned>(params.number("umask").value_or(022));
   request.cap_bytes = params.number("cap_bytes");
   request.owner = params.text("owner") == "turn" ? core::OwnerKind::turn : core::OwnerKind::session;

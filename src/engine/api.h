@@ -58,6 +58,10 @@ struct JobView {
   std::string cwd;
   std::string shell;                 // "" for argv form
   std::vector<std::string> wrapper;  // what the command is run through
+  core::StdinPolicy stdin_policy = core::StdinPolicy::null;
+  bool pty = false;
+  std::optional<Millis> deadline;    // from the start
+  std::optional<WallTime> start_by;  // not started any more after it
   core::JobStatus status = core::JobStatus::queued;
   bool stopping = false;
   std::optional<core::Verdict> verdict;
@@ -151,7 +155,11 @@ struct RunRequest {
   std::string command;            // shell form
   std::vector<std::string> argv;  // argv form
   std::optional<Millis> deadline;
+  std::optional<Millis> start_within;  // of being accepted
   std::optional<Millis> grace;
+  core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;
+  core::StdinPolicy stdin_policy = core::StdinPolicy::null;
+  bool pty = false;
   unsigned umask = 022;  // the caller's
   std::optional<std::uint64_t> cap_bytes;
   core::OwnerKind owner = core::OwnerKind::session;

@@ -269,7 +269,8 @@ class Handler {
                           request.reason, true};
     for (const JobId& id : ids) {
       TRY_ASSIGN(store::JobRow job, store::need_job(work_.db(), request.caller.owner, id));
-      TRY(stop(work_, job, order));
+      TRY(core::is_terminal(job.status) ? stop_leftovers(work_, job, order)
+                                        : stop(work_, job, order));
     }
     return {};
   }
@@ -398,6 +399,8 @@ Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
       return check_lease(work, context.connections, owed.owner);
     case core::OwedKind::stop_stuck:
       return stop_stuck(work, JobId(owed.key));
+    case core::OwedKind::start_within:
+      return start_within_passed(work, JobId(owed.key));
     case core::OwedKind::turn_abandon: {
       const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
       return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");

@@ -25,6 +25,12 @@ struct StopOrder {
 // Records the durable stop wish, or stops a queued job at once. Harmless when repeated.
 Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order);
 
+// The job is finished: stops what it has left behind, if that was kept.
+Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& order);
+
+// Still queued, it has missed its start.
+Result<void> start_within_passed(Work& work, const JobId& job);
+
 // A stop has not been confirmed for too long: said once.
 Result<void> stop_stuck(Work& work, const JobId& job);
 

@@ -162,6 +162,7 @@ store::JobRow new_job(Work& work, const RunRequest& request, std::string print) 
   job.cwd = request.cwd;
   job.fingerprint = std::move(print);
   job.created_at = work.now();
+  if (request.start_within) job.start_by = job.created_at + *request.start_within;
   return job;
 }
 
@@ -213,6 +214,9 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
   launch.umask = request.umask;
   launch.cap_bytes = request.cap_bytes.value_or(settings.output_cap_bytes);
   launch.head_bytes = std::min(settings.output_head_bytes, launch.cap_bytes / 2);
+  launch.leftovers = request.leftovers;
+  launch.stdin_policy = request.stdin_policy;
+  launch.pty = request.pty;
   std::vector<std::string> env = job_environment(request, job.id);
   keep_from_wrapper(env, launch.wrapper);
   const LaunchSecret secret{request.command, request.argv, std::move(env)};
@@ -221,6 +225,7 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
 }
 
 Result<void> claim(Work& work, store::JobRow& job) {
+  TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
   TRY(work.apply(job, {core::JobTrigger::claim, std::nullopt, "daemon", "a slot was free", {}}));
   TRY(work.owe(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));
   work.supervise(job.id);
@@ -274,6 +279,9 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   store::JobRow job = new_job(work, request, print);
   TRY(work.accept(job, request.caller.host_key ? "owner" : "user"));
   TRY(store_launch(work, request, job, wrapper));
+  if (job.start_by) {
+    TRY(work.owe(core::OwedKind::start_within, job.id.str(), owner, *job.start_by));
+  }
   if (request.key) {
     TRY(store::insert_key(work.db(), owner, *request.key, {job.id, print}, work.now()));
   }
@@ -285,6 +293,9 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   TRY_ASSIGN(reply.job, view_new_job(work.db(), job, session->queued));
   reply.job.shell = request.shell;
   reply.job.wrapper = std::move(wrapper);
+  reply.job.stdin_policy = request.stdin_policy;
+  reply.job.pty = request.pty;
+  reply.job.deadline = request.deadline;
   reply.delivery_path = path_of(request, reachable);
   return reply;
 }
@@ -318,6 +329,14 @@ Result<void> fill_slots(Work& work) {
 Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRow& job) {
   supervise::SuperviseOrder order;
   order.job = job.id;
+  if (core::is_terminal(job.status)) {
+    TRY_ASSIGN(const std::optional<store::LeftoverRow> left,
+               store::find_leftover(work.db(), job.id));
+    if (left && left->stop && left->alive()) {
+      order.stop = supervise::StopWish{left->stop->at, left->stop->actor, left->stop->reason};
+    }
+    return order;
+  }
   if (job.status != core::JobStatus::running) return order;
   if (job.stop) {
     order.stop = supervise::StopWish{job.stop->at, job.stop->actor, job.stop->reason};
@@ -346,6 +365,8 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
   launch.cap_bytes = row->cap_bytes;
   launch.head_bytes = row->head_bytes;
   launch.leftovers = row->leftovers;
+  launch.stdin_policy = row->stdin_policy;
+  launch.pty = row->pty;
   launch.leftover_grace = work.settings().leftover_grace;
   launch.drain_grace = work.settings().drain_grace;
   launch.drain_max = work.settings().drain_max;

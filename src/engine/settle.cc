@@ -170,34 +170,39 @@ Result<void> note_leftovers(Work& work, store::JobRow& job, const core::JobFacts
   if (!facts.leftovers) return {};
   TRY_ASSIGN(const std::optional<store::LeftoverRow> known,
              store::find_leftover(work.db(), job.id));
-  if (known && known->settled) return {};
   const core::LeftoverFacts& left = *facts.leftovers;
   if (left.found.empty() && left.survived.empty()) return {};
-  TRY(store::put_leftover(work.db(), job.id, {left.found, left.survived, left.settled, left.kept}));
+  const bool same =
+      known && store::encode_notes(known->survived) == store::encode_notes(left.survived);
+  if (known && known->settled && same) return {};
+  TRY(store::put_leftover(work.db(), job.id,
+                          {left.found, left.survived, left.settled, left.kept, {}}));
   if (!left.settled) return {};
   const std::string reason =
       std::to_string(left.found.size()) + " process(es) outlived the command; " +
-      (left.kept ? "kept" : std::to_string(left.survived.size()) + " survived being killed");
+      std::to_string(left.survived.size()) + (left.kept ? " kept" : " survived being killed");
   return work.note(job, core::ReceiptName::leftovers, std::nullopt, "supervisor", reason);
 }
 
-// The job is terminal: is anything still owed to its supervisor?
+// The job is terminal: is anything still owed to its supervisor? What was left behind is watched
+// until it is gone.
 Result<void> let_go(Work& work, const JobId& job, const core::JobFacts& facts) {
-  const bool more = facts.supervision == core::Supervision::finished && facts.leftovers &&
-                    !facts.leftovers->found.empty() && !facts.leftovers->settled;
-  if (more) return {};
+  const bool watched = facts.supervision == core::Supervision::finished && facts.leftovers &&
+                       !facts.leftovers->found.empty();
+  if (watched && (!facts.leftovers->settled || !facts.leftovers->survived.empty())) return {};
   TRY(work.settle_owed(core::OwedKind::supervise, job.str()));
   work.forget(job);
   return {};
 }
 
-Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
-  TRY_ASSIGN(const Launched how, launched(work, job));
-  const Ending ending = judge_facts(facts, job, how);
+// The one way of every job into an ending.
+Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
+                    const core::JobFacts& facts) {
   const core::JobStep step = core::job_step(job.status, ending.trigger);
   TRY(work.apply(
       job, {ending.trigger, ending.row.cause, ending.row.actor, ending.row.reason, ending.row}));
   TRY(work.settle_owed(core::OwedKind::stop_stuck, job.id.str()));
+  TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
   TRY(note_leftovers(work, job, facts));
   const bool by_owner = job.stop && job.stop->by_owner;
   if (const auto event = core::event_of(step.receipt, by_owner)) {
@@ -207,6 +212,11 @@ Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
   TRY(turn_job_settled(work, job));
   TRY(wake_job_settled(work, job));
   return fill_slots(work);
+}
+
+Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
+  TRY_ASSIGN(const Launched how, launched(work, job));
+  return finish(work, job, judge_facts(facts, job, how), facts);
 }
 
 }  // namespace
@@ -247,6 +257,33 @@ Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order) {
   core::JobFacts never;
   never.job = job.id;
   return end(work, job, never);
+}
+
+Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& order) {
+  TRY_ASSIGN(const std::optional<store::LeftoverRow> left, store::find_leftover(work.db(), job.id));
+  if (!left || !left->kept || !left->alive() || left->stop) return {};
+  TRY(store::set_leftover_stop(work.db(), job.id,
+                               {work.now(), order.cause, order.actor, order.reason, true}));
+  TRY(work.note(job, core::ReceiptName::stop_requested, order.cause, order.actor,
+                order.reason.empty() ? "what the command left behind" : order.reason));
+  TRY(work.owe_once(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));
+  work.supervise(job.id);
+  return {};
+}
+
+Result<void> start_within_passed(Work& work, const JobId& id) {
+  TRY(work.settle_owed(core::OwedKind::start_within, id.str()));
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));
+  if (!job || job->status != core::JobStatus::queued || !job->start_by) return {};
+  store::EndingRow ending;
+  ending.exit =
+      core::Exit::not_started("queue", 0, "It was still queued when its time to start was over.");
+  ending.verdict = core::Verdict::not_started;
+  ending.cause = core::Cause::deadline;
+  ending.actor = "daemon";
+  ending.reason = core::describe(*ending.exit, {}, ending.verdict);
+  ending.stages.reason = core::StagesReason::single;
+  return finish(work, *job, {core::JobTrigger::fail, ending}, {});
 }
 
 Result<void> stop_stuck(Work& work, const JobId& id) {

@@ -37,6 +37,9 @@ Result<void> add_history(store::Database& db, const store::JobRow& job, JobView&
   TRY_ASSIGN(store::LaunchForm form, store::find_launch_form(db, job.id));
   view.shell = std::move(form.shell);
   view.wrapper = std::move(form.wrapper);
+  view.stdin_policy = form.stdin_policy;
+  view.pty = form.pty;
+  view.deadline = form.deadline;
   TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_job(db, job.id));
   for (const store::InboxRow& row : rows) view.events.push_back(view_event(row));
@@ -75,6 +78,7 @@ JobView view_row(const store::JobRow& job) {
   view.stopping = job.status == core::JobStatus::running && job.stop.has_value();
   view.attempt = job.attempt;
   view.created_at = job.created_at;
+  view.start_by = job.start_by;
   view.started_at = job.started_at;
   view.waiting_because = why_waiting(job);
   view.survivors = job.survivors;
@@ -106,6 +110,8 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
     if (left) {
       view.leftovers = left->found;
       if (left->settled) view.survivors = left->survived;
+      if (left->stop && left->alive())
+        view.waiting_because = "what it left behind is being stopped";
       view.leftovers_settled = left->settled;
       view.leftovers_kept = left->kept;
     }

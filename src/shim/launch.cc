@@ -32,6 +32,11 @@ bool parse_hex32(std::string_view text, std::uint64_t& out) {
   return true;
 }
 
+bool parse_flag(std::string_view text, bool& out) {
+  out = text == "1";
+  return text == "0" || text == "1";
+}
+
 struct NumberField {
   std::string_view key;
   std::uint64_t Launch::* member;
@@ -70,9 +75,11 @@ bool take_field(std::string_view key, std::string_view value, Launch& out) {
   }
   if (key == "umask") return parse_number(value, 8, out.umask) && out.umask <= 0777;
   if (key == "env_crc") return parse_hex32(value, out.env_crc);
-  if (key == "capture") {
-    out.capture = value == "1";
-    return value == "0" || value == "1";
+  if (key == "capture") return parse_flag(value, out.capture);
+  if (key == "pty") return parse_flag(value, out.pty);
+  if (key == "stdin") {
+    out.open_stdin = value == "open";
+    return value == "open" || value == "null";
   }
   if (key == "leftovers") {
     out.keep_leftovers = value == "keep";
@@ -106,7 +113,7 @@ LaunchError parse_launch(std::string_view file, Launch& out) {
     if (first) {
       std::uint64_t protocol = 0;
       if (key != "protocol" || !parse_number(field.substr(equals + 1), 10, protocol) ||
-          protocol != kProtocol) {
+          protocol < 1 || protocol > kLaunchProtocol) {
         return LaunchError::protocol;
       }
       first = false;

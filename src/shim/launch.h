@@ -32,9 +32,12 @@ struct Launch {
   std::uint64_t env_crc = 0;
   bool keep_leftovers = false;
   bool capture = false;
+  bool open_stdin = false;  // protocol 2
+  bool pty = false;         // protocol 2
 };
 
-// Checks the checksum first, then every field; an unknown key is an error (protocol 1 is closed).
+// Checks the checksum first, then every field; an unknown key is an error (the file is closed).
+// Protocol 1 lacks the fields so marked.
 LaunchError parse_launch(std::string_view file, Launch& out);
 
 // Puts pointers to the arguments, each NUL-terminated in the file, into `argv`, and a null after

@@ -112,7 +112,7 @@ TEST(Launch, right_checksum_with_wrong_fields_is_refused) {
     return sealed(text.replace(at, from.size(), to));
   };
   const std::pair<const char*, const char*> changes[] = {
-      {"protocol=1", "protocol=2"},
+      {"protocol=1", "protocol=3"},
       {"protocol=1", "job=1"},
       {"grace_ms=5000", "grace_ms=-1"},
       {"grace_ms=5000", "grace_ms="},
@@ -122,6 +122,8 @@ TEST(Launch, right_checksum_with_wrong_fields_is_refused) {
       {"capture=1", "capture=2"},
       {"cwd=/tmp", "cwd="},
       {"node_seq=7", "unknown=7"},
+      {"node_seq=7", "stdin=tty"},
+      {"node_seq=7", "pty=yes"},
       {"node_seq=7", "node_seq"},
       {"cap_bytes=1", "cap_bytes=99999999999999999999"},
       {"env_crc=00000000", "env_crc=0"},

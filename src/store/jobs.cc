@@ -13,7 +13,7 @@ constexpr std::string_view kJobColumns =
     "started_at, stop_at, stop_cause, stop_actor, stop_reason, stop_by_owner, survivors, "
     "finished_at, duration_ms, verdict, cause, actor, reason, proof, ended_by_itself, exit, "
     "stages, "
-    "output, usage";
+    "output, usage, start_by";
 
 // Greater than every sequence number.
 constexpr std::uint64_t kSeqMax = 1ULL << 62;
@@ -81,6 +81,7 @@ Result<JobRow> read_job(const Row& row) {
   job.receipts = static_cast<std::uint32_t>(row.integer(17));
   job.created_at = row.time(18);
   job.started_at = row.maybe_time(19);
+  job.start_by = row.maybe_time(38);
   TRY(read_stop(row, job));
   if (!row.null(25)) {
     TRY_ASSIGN(job.survivors, decode_notes(row.text(25)));
@@ -105,31 +106,47 @@ Result<void> insert_job(Database& db, const JobRow& job) {
   static const std::string sql =
       "INSERT INTO job (seq, job, kind, tenant, session, turn, sandbox, generation, owner, wake, "
       "label, command_preview, cwd, fingerprint, status, attempt, activation, receipts, "
-      "created_at) "
+      "created_at, start_by) "
       "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, "
-      "$19)";
-  TRY(db.run(sql, {job.seq, job.id, job.kind, job.scope.owner.tenant, job.scope.owner.session,
-                   job.scope.turn, job.scope.sandbox, job.scope.generation, job.owner, job.wake,
-                   job.label, job.command_preview, Bytes{job.cwd}, job.fingerprint, job.status,
-                   job.attempt, job.activation, job.receipts, job.created_at}));
+      "$19, $20)";
+  TRY(db.run(sql, {job.seq,
+                   job.id,
+                   job.kind,
+                   job.scope.owner.tenant,
+                   job.scope.owner.session,
+                   job.scope.turn,
+                   job.scope.sandbox,
+                   job.scope.generation,
+                   job.owner,
+                   job.wake,
+                   job.label,
+                   job.command_preview,
+                   Bytes{job.cwd},
+                   job.fingerprint,
+                   job.status,
+                   job.attempt,
+                   job.activation,
+                   job.receipts,
+                   job.created_at,
+                   job.start_by}));
   return {};
 }
 
 Result<void> insert_launch(Database& db, const LaunchRow& launch) {
   static const std::string sql =
       "INSERT INTO launch (job, shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, "
-      "sealed, umask, wrapper) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+      "sealed, umask, wrapper, stdin, pty) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
   TRY(db.run(sql, {launch.job, launch.shell, launch.deadline, launch.grace, launch.cap_bytes,
                    launch.head_bytes, launch.leftovers, Bytes{launch.sealed}, launch.umask,
-                   encode_texts(launch.wrapper)}));
+                   encode_texts(launch.wrapper), launch.stdin_policy, launch.pty}));
   return {};
 }
 
 Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
   static const std::string sql =
       "SELECT shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, sealed, umask, "
-      "wrapper FROM launch WHERE job = $1";
+      "wrapper, stdin, pty FROM launch WHERE job = $1";
   return db.first<LaunchRow>(sql, {job}, [&](const Row& row) -> Result<LaunchRow> {
     LaunchRow launch;
     launch.job = job;
@@ -142,18 +159,26 @@ Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job) {
     launch.sealed = row.string(6);
     launch.umask = static_cast<unsigned>(row.integer(7)) & 0777U;
     TRY_ASSIGN(launch.wrapper, decode_texts(row.text(8)));
+    TRY_ASSIGN(launch.stdin_policy, read_word<core::StdinPolicy>(row.text(9), "launch.stdin"));
+    launch.pty = row.integer(10) != 0;
     return launch;
   });
 }
 
 Result<LaunchForm> find_launch_form(Database& db, const JobId& job) {
+  static const std::string sql =
+      "SELECT shell, wrapper, stdin, pty, deadline_ms FROM launch WHERE job = $1";
   TRY_ASSIGN(std::optional<LaunchForm> form,
-             db.first<LaunchForm>("SELECT shell, wrapper FROM launch WHERE job = $1", {job},
-                                  [](const Row& row) -> Result<LaunchForm> {
-                                    LaunchForm found{row.string(0), {}};
-                                    TRY_ASSIGN(found.wrapper, decode_texts(row.text(1)));
-                                    return found;
-                                  }));
+             db.first<LaunchForm>(sql, {job}, [](const Row& row) -> Result<LaunchForm> {
+               LaunchForm found;
+               found.shell = row.string(0);
+               TRY_ASSIGN(found.wrapper, decode_texts(row.text(1)));
+               TRY_ASSIGN(found.stdin_policy,
+                          read_word<core::StdinPolicy>(row.text(2), "launch.stdin"));
+               found.pty = row.integer(3) != 0;
+               if (!row.null(4)) found.deadline = Millis(row.integer(4));
+               return found;
+             }));
   return form.value_or(LaunchForm{});
 }
 
@@ -384,13 +409,19 @@ Result<std::uint64_t> count_queued(Database& db) {
 
 Result<std::optional<LeftoverRow>> find_leftover(Database& db, const JobId& job) {
   static const std::string sql =
-      "SELECT found, survived, settled, kept FROM leftover WHERE job = $1";
+      "SELECT found, survived, settled, kept, stop_at, stop_actor, stop_reason FROM leftover "
+      "WHERE job = $1";
   return db.first<LeftoverRow>(sql, {job}, [](const Row& row) -> Result<LeftoverRow> {
     LeftoverRow leftover;
     TRY_ASSIGN(leftover.found, decode_notes(row.text(0)));
     TRY_ASSIGN(leftover.survived, decode_notes(row.text(1)));
     leftover.settled = row.integer(2) != 0;
     leftover.kept = row.integer(3) != 0;
+    if (row.null(4)) return leftover;
+    leftover.stop = StopRow{};
+    leftover.stop->at = row.time(4);
+    leftover.stop->actor = row.string(5);
+    leftover.stop->reason = row.string(6);
     return leftover;
   });
 }
@@ -402,6 +433,13 @@ Result<void> put_leftover(Database& db, const JobId& job, const LeftoverRow& row
   TRY(db.run(sql,
              {job, encode_notes(row.found), encode_notes(row.survived), row.settled, row.kept}));
   return {};
+}
+
+Result<void> set_leftover_stop(Database& db, const JobId& job, const StopRow& stop) {
+  return update(db,
+                "UPDATE leftover SET stop_at = $2, stop_actor = $3, stop_reason = $4 WHERE job = "
+                "$1",
+                {job, stop.at, stop.actor, stop.reason});
 }
 
 Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& owner,

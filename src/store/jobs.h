@@ -57,6 +57,7 @@ struct JobRow {
   std::uint64_t activation = 0;
   std::uint32_t receipts = 0;  // sequence of the newest one
   WallTime created_at{};
+  std::optional<WallTime> start_by;  // queued longer than that it is not started
   std::optional<WallTime> started_at;
   std::optional<StopRow> stop;
   std::vector<core::ProcessNote> survivors;
@@ -72,6 +73,8 @@ struct LaunchRow {
   std::uint64_t cap_bytes = 0;
   std::uint64_t head_bytes = 0;
   core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;
+  core::StdinPolicy stdin_policy = core::StdinPolicy::null;
+  bool pty = false;
   std::vector<std::string> wrapper;  // program and arguments that the command is run through
   std::string sealed;
 };
@@ -81,6 +84,10 @@ struct LeftoverRow {
   std::vector<core::ProcessNote> survived;
   bool settled = false;
   bool kept = false;
+  std::optional<StopRow> stop;  // a wish to stop what was kept; cause and by_owner are not stored
+
+  // Something of it is still there.
+  bool alive() const { return !found.empty() && (!settled || !survived.empty()); }
 };
 
 struct IdempotencyRow {
@@ -95,6 +102,9 @@ Result<std::optional<LaunchRow>> find_launch(Database& db, const JobId& job);
 struct LaunchForm {
   std::string shell;  // "" argv form
   std::vector<std::string> wrapper;
+  core::StdinPolicy stdin_policy = core::StdinPolicy::null;
+  bool pty = false;
+  std::optional<Millis> deadline;
 };
 Result<LaunchForm> find_launch_form(Database& db, const JobId& job);
 
@@ -142,7 +152,9 @@ Result<std::uint64_t> count_running(Database& db);
 Result<std::uint64_t> count_queued(Database& db);
 
 Result<std::optional<LeftoverRow>> find_leftover(Database& db, const JobId& job);
+// Leaves a wish to stop them as it is.
 Result<void> put_leftover(Database& db, const JobId& job, const LeftoverRow& row);
+Result<void> set_leftover_stop(Database& db, const JobId& job, const StopRow& stop);
 
 Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& owner,
                                                const IdempotencyKey& key);

@@ -29,12 +29,18 @@ std::string for_sqlite(std::string text) {
   return text;
 }
 
+// What leads from version 1 on, in order: the first entry makes version 2.
+constexpr std::array<std::string_view, kSchemaVersion - 1> kMigrations{kSchemaClients,
+                                                                       kSchemaLaunch};
+
 Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   TRY(database.begin());
   const auto create = [&]() -> Result<void> {
     TRY(database.script(for_sqlite(std::string(kSchemaCore))));
     TRY(database.script(kSchemaGuardsSqlite));
-    TRY(database.script(for_sqlite(std::string(kSchemaClients))));
+    for (const std::string_view step : kMigrations) {
+      TRY(database.script(for_sqlite(std::string(step))));
+    }
     const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
     TRY(database.run(insert, {"incarnation", random_id("s", clock)}));
@@ -79,12 +85,15 @@ Result<int> check_version(SqliteDatabase& database) {
   return version;
 }
 
-// Forward only, each step in one transaction with the number that it leads to.
+// Forward only; all steps and the number that they lead to in one transaction.
 Result<void> migrate(SqliteDatabase& database, int version) {
   if (version >= kSchemaVersion) return {};
   TRY(database.begin());
   const auto step = [&]() -> Result<void> {
-    TRY(database.script(for_sqlite(std::string(kSchemaClients))));
+    for (int at = version; at < kSchemaVersion; ++at) {
+      const std::string_view script = kMigrations[static_cast<std::size_t>(at) - 1];
+      TRY(database.script(for_sqlite(std::string(script))));
+    }
     TRY(database.run("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
                      {std::to_string(kSchemaVersion)}));
     return database.commit();

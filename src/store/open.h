@@ -11,7 +11,7 @@
 
 namespace waybill::store {
 
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 
 struct OpenedStore {
   std::unique_ptr<SqliteDatabase> writer;

@@ -33,6 +33,8 @@ struct LaunchOrder {
   std::uint64_t cap_bytes = 0;
   std::uint64_t head_bytes = 0;
   core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;
+  core::StdinPolicy stdin_policy = core::StdinPolicy::null;
+  bool pty = false;
   Millis leftover_grace{1000};
   Millis drain_grace{500};
   Millis drain_max{2000};

@@ -70,6 +70,11 @@ void copy_leftovers(const JobLook& look, core::JobFacts& facts) {
     leftovers.kept = look.leftovers.value.kept;
     leftovers.settled = true;
   }
+  // Nothing outlives its machine.
+  if (look.start.good() && !look.same_generation) {
+    leftovers.survived.clear();
+    leftovers.settled = true;
+  }
   facts.leftovers = std::move(leftovers);
 }
 

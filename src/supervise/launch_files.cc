@@ -159,7 +159,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
   }
   files.env = join_env(env);
   FieldWriter fields;
-  fields.number("protocol", static_cast<std::uint64_t>(shim::kProtocol));
+  fields.number("protocol", static_cast<std::uint64_t>(shim::kLaunchProtocol));
   fields.text("job", order.job.str());
   fields.number("node_seq", order.node_seq);
   fields.text("cwd", order.cwd);
@@ -170,6 +170,8 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
   fields.number("cap_bytes", order.cap_bytes);
   fields.number("head_bytes", order.head_bytes);
   fields.text("leftovers", core::to_word(order.leftovers));
+  fields.text("stdin", core::to_word(order.stdin_policy));
+  fields.text("pty", order.pty ? "1" : "0");
   fields.time("leftover_grace_ms", order.leftover_grace);
   fields.time("drain_grace_ms", order.drain_grace);
   fields.time("drain_max_ms", order.drain_max);

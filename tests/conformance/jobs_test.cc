@@ -307,5 +307,90 @@ TEST(Jobs, leftovers_have_their_own_record_after_the_ending) {
   EXPECT_EQ(job.events.size(), 1U);
 }
 
+// A job that keeps one process and has been reported as finished.
+JobId keeps_a_process(World& world) {
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9 &"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  const core::ProcessNote sleeper{7, "sleep", "sleep 9", "S", true};
+  facts.leftovers = core::LeftoverFacts{{sleeper}, {sleeper}, true, true};
+  world.ended(facts);
+  return made.job.id;
+}
+
+TEST(Jobs, I7_stop_of_a_finished_job_stops_what_it_kept) {
+  World world;
+  const JobId job = keeps_a_process(world);
+  EXPECT_TRUE(world.channel.forgotten.empty()) << "what is kept is watched";
+  const auto before = show(world, job);
+  EXPECT_EQ(before.status, JobStatus::succeeded);
+  EXPECT_TRUE(before.leftovers_kept);
+  world.channel.orders.clear();
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = world.ask<JobsReply>(stop_of(person(), {job}));
+    EXPECT_EQ(reply.jobs.at(0).status, JobStatus::succeeded);
+  }
+  ASSERT_EQ(world.channel.orders.size(), 1U) << "a second stop is harmless";
+  ASSERT_TRUE(world.channel.orders[0].stop);
+  EXPECT_EQ(world.channel.orders[0].stop->reason, "because");
+  EXPECT_FALSE(world.channel.orders[0].launch);
+
+  world.crash();  // the wish is durable
+  world.channel.orders.clear();
+  ASSERT_TRUE(world.start());
+  ASSERT_EQ(world.channel.orders.size(), 1U);
+  EXPECT_TRUE(world.channel.orders[0].stop);
+
+  auto facts = world.finished_facts(job, 0);
+  facts.leftovers = core::LeftoverFacts{{{7, "sleep", "sleep 9", "S", true}}, {}, true, true};
+  world.ended(facts);
+  const auto after = show(world, job);
+  EXPECT_EQ(after.status, JobStatus::succeeded);
+  EXPECT_TRUE(after.survivors.empty());
+  EXPECT_EQ(after.receipts.back().name, core::ReceiptName::leftovers);
+  EXPECT_EQ(after.events.size(), before.events.size()) << "they never wake anybody";
+  EXPECT_EQ(world.channel.forgotten.size(), 1U);
+  world.channel.orders.clear();
+  world.ask<JobsReply>(stop_of(person(), {job}));
+  EXPECT_TRUE(world.channel.orders.empty()) << "there is nothing left to stop";
+}
+
+TEST(Jobs, I14_start_within_bounds_the_queue) {
+  World world;
+  world.settings.running_per_session = 1;
+  ASSERT_TRUE(world.start());
+  const auto first = world.ask<RunReply>(command(host(), "sleep 9"));
+  auto request = command(host(), "true");
+  request.start_within = Millis(60'000);
+  const auto second = world.ask<RunReply>(request);
+  EXPECT_EQ(second.job.start_by, second.job.created_at + Millis(60'000));
+  world.pass(Millis(59'999));
+  EXPECT_EQ(show(world, second.job.id).status, JobStatus::queued);
+  world.crash();
+  ASSERT_TRUE(world.start());
+  world.pass(Millis(2));
+  const JobView job = show(world, second.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.verdict, core::Verdict::not_started);
+  EXPECT_EQ(job.cause, core::Cause::deadline);
+  EXPECT_EQ(job.exit->kind, core::ExitKind::not_started);
+  EXPECT_EQ(job.receipts.back().from, JobStatus::queued);
+  ASSERT_EQ(job.events.size(), 1U);
+  EXPECT_EQ(job.events[0].type, core::EventType::job_failed);
+  EXPECT_TRUE(std::ranges::none_of(world.channel.orders,
+                                   [&](const auto& order) { return order.job == second.job.id; }));
+  world.ended(first.job.id, 0);
+  EXPECT_EQ(show(world, second.job.id).receipts.size(), job.receipts.size());
+}
+
+TEST(Jobs, I14_start_within_is_over_with_the_start) {
+  World world;
+  auto request = command(host(), "sleep 9");
+  request.start_within = Millis(1000);
+  const auto made = world.ask<RunReply>(request);
+  world.pass(Millis(5000));
+  EXPECT_EQ(show(world, made.job.id).status, JobStatus::running);
+  EXPECT_EQ(*world.db().integer("SELECT count(*) FROM owed WHERE kind = 'start_within'", {}), 0);
+}
+
 }  // namespace
 }  // namespace waybill::test

@@ -198,14 +198,17 @@ TEST(StoreRules, I12_a_newer_store_is_refused_and_left_alone) {
   World world;
   one_job(world);
   world.crash();
-  ASSERT_TRUE(world.db().script("UPDATE meta SET value = '3' WHERE key = 'schema_version'"));
+  ASSERT_TRUE(world.db().script("UPDATE meta SET value = '99' WHERE key = 'schema_version'"));
   const auto refused = world.start();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::store_newer);
 }
 
 // Back to what version 1 was.
-constexpr std::string_view kUndoClients =
+constexpr std::string_view kUndo =
+    "DROP TABLE monitor; ALTER TABLE launch DROP COLUMN stdin; ALTER TABLE launch DROP COLUMN pty; "
+    "ALTER TABLE job DROP COLUMN start_by; ALTER TABLE leftover DROP COLUMN stop_at; "
+    "ALTER TABLE leftover DROP COLUMN stop_actor; ALTER TABLE leftover DROP COLUMN stop_reason; "
     "DROP INDEX session_host; DROP TABLE host_call; DROP TABLE session_client; "
     "ALTER TABLE launch DROP COLUMN wrapper; ALTER TABLE session DROP COLUMN wake_until; "
     "ALTER TABLE session DROP COLUMN client; "
@@ -215,7 +218,7 @@ TEST(StoreRules, I2_an_older_store_is_brought_forward_with_everything_in_it) {
   World world;
   const auto made = world.ask<engine::RunReply>(command(host(), "true"));
   world.crash();
-  ASSERT_TRUE(world.db().script(kUndoClients));
+  ASSERT_TRUE(world.db().script(kUndo));
   ASSERT_TRUE(world.start());
   world.ended(made.job.id, 3);
   const auto shown = world.ask<engine::JobReply>(engine::ShowRequest{person(), made.job.id});
