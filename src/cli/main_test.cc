@@ -114,11 +114,12 @@ TEST_F(MainTest, UsageErrorsAre120) {
            {"session", "wait"},
            {"inbox", "--timeout", "-1"},
            {"run", "--secret", "X", "--", "ls"},
-           {"run", "--wake=never", "--", "ls"},
+           {"run", "--wake=sometimes", "--", "ls"},
            {"agent", "start"},
            {"session", "dispose"},
            {"run", "--env", "=x", "--", "ls"},
            {"run", "--owner", "me", "--", "ls"},
+           {"run", "--leftovers", "", "--", "ls"},
            {"run", "--timeout", "1s", "--", "ls"},
            {"logs", "j", "--offset", "1", "--tail", "2"}}) {
     EXPECT_EQ(run(wrong), 120) << (wrong.empty() ? "" : wrong[0]) << " " << err;

@@ -370,8 +370,7 @@ std::vector<CommandInfo> build() {
 constexpr std::array<std::string_view, 11> kPlannedCommands{
     "write",  "send",   "release", "owners", "reconcile", "agent",
     "worker", "answer", "message", "result", "prune"};
-constexpr std::array<std::string_view, 6> kPlannedFlags{"--secret",    "--start-within", "--wake",
-                                                        "--leftovers", "--stdin",        "--pty"};
+constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace
 

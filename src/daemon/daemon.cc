@@ -90,6 +90,7 @@ struct Daemon::Impl {
   std::optional<Listener> listener;
   std::unique_ptr<Server> server;
   std::string shim_path;
+  std::uint64_t files_max = 0;
   bool ending = false;
 
   Result<void> open(const DaemonOptions& options);
@@ -117,6 +118,7 @@ Result<void> Daemon::Impl::open(const DaemonOptions& options) {
   if (::chdir("/") != 0) return fail(ErrorCode::unavailable, "cannot enter /");
   TRY_ASSIGN(settings, load_settings(dir.path, options.settings));
   shim_path = options.shim_path;
+  files_max = options.files_max;
   if (shim_path.empty()) {
     TRY_ASSIGN(shim_path, shim_beside_us());
   }
@@ -159,6 +161,7 @@ Result<void> Daemon::Impl::start_engine() {
   supervise::LocalChannelOptions local;
   local.data_dir = dir.path;
   local.shim_path = shim_path;
+  local.files_max = files_max;
   local.report = [this](core::JobFacts facts) {
     engine::prepare(facts, settings);
     engine->report(std::move(facts));

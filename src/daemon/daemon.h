@@ -16,7 +16,8 @@ struct DaemonOptions {
   std::string store_url;                                      // "" or "sqlite"
   std::vector<std::pair<std::string, std::string>> settings;  // --set, in order
   std::string shim_path;                                      // "": waybill-shim beside us
-  bool log_to_stderr = false;                                 // besides the log file
+  std::uint64_t files_max = 0;  // of commands, before ours was raised; 0: ours
+  bool log_to_stderr = false;   // besides the log file
 };
 
 class Daemon {

@@ -31,18 +31,22 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-void raise_file_limit() {
+// The limit as it was; 0 when there is none to be told.
+std::uint64_t raise_file_limit() {
   struct rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  const rlim_t before = files.rlim_cur;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
+  return before == RLIM_INFINITY ? 0 : before;
 }
 
-// What a daemon needs of its process, whoever started it and from wherever.
-void settle_process() {
+// What a daemon needs of its process, whoever started it and from wherever. The limit of open
+// files that its commands get.
+std::uint64_t settle_process() {
   ::umask(077);
   std::signal(SIGPIPE, SIG_IGN);
-  raise_file_limit();
+  return raise_file_limit();
 }
 
 void announce(const ServeOptions& options, const std::string& line) {
@@ -68,7 +72,7 @@ int refuse(const ServeOptions& options, const Error& error) {
 }  // namespace
 
 int serve_main(const ServeOptions& options) {
-  settle_process();
+  const std::uint64_t files_before = settle_process();
   if (options.ready_fd >= 0) ::fcntl(options.ready_fd, F_SETFD, FD_CLOEXEC);
   daemon::Daemon daemon;
   daemon::DaemonOptions wanted;
@@ -76,6 +80,7 @@ int serve_main(const ServeOptions& options) {
   wanted.store_url = options.store;
   wanted.log_to_stderr = options.foreground || ::isatty(STDERR_FILENO) == 1;
   wanted.settings = options.settings;
+  wanted.files_max = files_before;
   if (auto opened = daemon.open(wanted); !opened) return refuse(options, opened.error());
   announce(options, "{\"ready\":true,\"socket\":" + daemon::json_string(daemon.socket_path()) +
                         ",\"http\":null}\n");

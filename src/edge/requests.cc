@@ -7,6 +7,8 @@ namespace waybill::edge {
 namespace {
 
 constexpr std::string_view kHostKeyName = "WAYBILL_HOST_KEY";
+// What the kernel takes as one argument or one variable, its closing NUL included.
+constexpr std::size_t kWordBytesMax = 32UL * 4096;
 
 tl::unexpected<Error> bad(std::string message) {
   return fail(ErrorCode::bad_request, std::move(message));
@@ -118,6 +120,18 @@ Result<void> check_wrapper(const std::vector<std::string>& wrapper) {
       "PATH and directory must not choose it.");
 }
 
+// Refused here, where it can be said, rather than by the kernel after the job was accepted.
+Result<void> check_words(const std::vector<std::string>& words, std::string_view what) {
+  for (const std::string& word : words) {
+    if (word.size() < kWordBytesMax) continue;
+    return fail(ErrorCode::too_large,
+                "One " + std::string(what) + " has " + std::to_string(word.size()) +
+                    " bytes; the kernel takes at most " + std::to_string(kWordBytesMax - 1) +
+                    ". Put it into a file.");
+  }
+  return {};
+}
+
 std::optional<Millis> millis_of(const Params& params, std::string_view name) {
   const std::optional<std::uint64_t> value = params.number(name);
   if (!value) return std::nullopt;
@@ -148,6 +162,8 @@ Result<engine::RunRequest> run_request(const Params& params, const CallContext& 
   if (params.has("turn")) request.turn = TurnId(params.text("turn"));
   request.wrapper = params.list("wrapper");
   TRY(check_wrapper(request.wrapper));
+  TRY(check_words(request.argv, "argument"));
+  TRY(check_words(request.env, "variable of the environment"));
   request.label = params.text("label");
   request.deadline = millis_of(params, "deadline_ms");
   request.start_within = millis_of(params, "start_within_ms");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,6 +39,14 @@ void raise_oom_score() {
   const ssize_t written = pwrite(fd, text, static_cast<std::size_t>(length), 0);
   static_cast<void>(written);  // best effort
   close(fd);
+}
+
+// The daemon has raised its own; programs that count on a small one (select) must not meet that.
+void restore_file_limit(std::uint64_t soft) {
+  rlimit files{};
+  if (soft == 0 || getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = soft < files.rlim_max ? soft : files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 void default_signals() {
@@ -117,6 +126,7 @@ void run_child(const ChildPlan& plan) {
   setsid();
   set_stdio(plan);
   raise_oom_score();
+  restore_file_limit(plan.launch->files);
   umask(static_cast<mode_t>(plan.launch->umask));
   default_signals();
   char go = 0;

@@ -21,6 +21,7 @@ inline constexpr int kStopSignalValue = 0x57425354;
 
 inline constexpr char kLaunch[] = "launch";
 inline constexpr char kLaunchEnv[] = "launch.env";
+inline constexpr char kCommand[] = "command";
 inline constexpr char kLock[] = "lock";
 inline constexpr char kHook[] = "hook.bash";
 inline constexpr char kStages[] = "stages";
@@ -42,6 +43,9 @@ inline constexpr char kStopTmp[] = "stop.tmp";
 inline constexpr char kStop[] = "stop.json";
 // From a job directory to the data directory's bell.
 inline constexpr char kBell[] = "../../bell";
+
+// The kernel takes no longer argument or variable (32 pages), its closing NUL included.
+inline constexpr std::size_t kWordBytesMax = 32UL * 4096;
 
 // Space reserved before the command starts, so that a full disk cannot prevent the records.
 inline constexpr std::size_t kExitReserve = 4096;

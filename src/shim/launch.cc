@@ -50,6 +50,7 @@ constexpr NumberField kNumbers[] = {
     {"leftover_grace_ms", &Launch::leftover_grace_ms},
     {"drain_grace_ms", &Launch::drain_grace_ms},
     {"drain_max_ms", &Launch::drain_max_ms},
+    {"files", &Launch::files},
     {"env_bytes", &Launch::env_bytes},
 };
 

@@ -28,6 +28,7 @@ struct Launch {
   std::uint64_t drain_grace_ms = 0;
   std::uint64_t drain_max_ms = 0;
   std::uint64_t umask = 022;
+  std::uint64_t files = 0;  // soft limit of open files, 0: as it is; protocol 2
   std::uint64_t env_bytes = 0;
   std::uint64_t env_crc = 0;
   bool keep_leftovers = false;

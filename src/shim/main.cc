@@ -28,7 +28,7 @@
 namespace waybill::shim {
 namespace {
 
-constexpr int kFifoBytes = 1 << 20;
+constexpr int kCtlBytes = 4096;
 
 // One supervisor per program: its tables live in zeroed memory that costs nothing until used.
 alignas(Shim) unsigned char shim_memory[sizeof(Shim)];
@@ -185,9 +185,10 @@ int record_start(const ShimSetup& setup, const ShimConfig& config) {
 int prepare_files(ShimSetup& setup) {
   setup.ctl = open_fifo(setup.dir, kCtl);
   if (setup.ctl < 0) return -setup.ctl;
+  // An ordinary user has 64 MiB of pipes in all, and beyond that new ones shrink to two pages.
+  fcntl(setup.ctl, F_SETPIPE_SZ, kCtlBytes);
   setup.fifo = open_fifo(setup.dir, kOutFifo);
   if (setup.fifo < 0) return -setup.fifo;
-  fcntl(setup.fifo, F_SETPIPE_SZ, kFifoBytes);  // best effort: ordinary users have a quota
   setup.exit_fd = reserve_record(setup.dir, kExitTmp, kExitReserve);
   if (setup.exit_fd < 0) return -setup.exit_fd;
   setup.final_fd = reserve_record(setup.dir, kFinalTmp, kFinalReserve);

@@ -27,6 +27,7 @@ constexpr std::int64_t kForever = INT64_MAX;
 constexpr std::int64_t kSyncEvery = 5000 * kMs;
 constexpr std::int64_t kQuiet = 100 * kMs;
 constexpr int kReadsPerTurn = 16;
+constexpr int kFifoBytesMax = 1 << 20;
 
 char output_buffer[128 * 1024];
 constinit Members members_memory{};
@@ -104,8 +105,19 @@ bool Shim::read_output() {
     if (n <= 0) return true;
     last_output_ns_ = mono_ns();
     if (!discard_) out_.append(output_buffer, static_cast<std::size_t>(n));
+    widen_fifo(static_cast<std::size_t>(n));
   }
   return false;
+}
+
+// A pipe that was found full is too small for what the command writes. Only then: an ordinary
+// user's pipes share one allowance, and most jobs never fill theirs.
+void Shim::widen_fifo(std::size_t got) {
+  if (fifo_bytes_ < 0) return;
+  if (fifo_bytes_ == 0) fifo_bytes_ = fcntl(setup_.fifo, F_GETPIPE_SZ);
+  const bool full = got == sizeof output_buffer || static_cast<int>(got) >= fifo_bytes_;
+  if (full) fifo_bytes_ = fcntl(setup_.fifo, F_SETPIPE_SZ, kFifoBytesMax) < 0 ? -1 : kFifoBytesMax;
+  if (fifo_bytes_ == kFifoBytesMax) fifo_bytes_ = -1;
 }
 
 void Shim::read_all_output() {

@@ -67,6 +67,7 @@ class Shim {
   // run.cc
   void pump(std::int64_t timeout_ns);
   bool read_output();
+  void widen_fifo(std::size_t got);
   void read_all_output();
   void read_ctl();
   void read_signals();
@@ -113,6 +114,7 @@ class Shim {
   rusage usage_{};
   std::int64_t ended_mono_ns_ = 0;
   std::int64_t ended_wall_ms_ = 0;
+  int fifo_bytes_ = 0;  // its size once that was asked, -1 when it cannot grow
   std::int64_t last_output_ns_ = 0;
   std::int64_t last_sync_ns_ = 0;
   std::int64_t published_ns_ = 0;

@@ -310,6 +310,7 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     look.lock = std::move(probe.lock);
   }
   if (job.launches > 1) job.launch->crash_point.clear();  // a test's supervisor dies once
+  job.launch->files_max = options_.files_max;
   failure = write_launch_files(*job.launch, *look.dir);
   mkfifoat(look.dir->fd(), shim::kOutFifo, 0600);  // the supervisor makes it if we could not
   hold_output(job, *look.dir);

@@ -66,7 +66,8 @@ class FieldWriter {
   std::string bytes_;
 };
 
-void write_program(FieldWriter& fields, const LaunchOrder& order) {
+// The command as the shell's last arguments, or as a file when the kernel takes no such argument.
+void write_program(FieldWriter& fields, const LaunchOrder& order, const std::string& dir) {
   const std::string& first = order.shell.empty() ? order.argv.front() : order.shell;
   fields.text("program", order.wrapper.empty() ? first : order.wrapper.front());
   for (const std::string& word : order.wrapper) fields.text("arg", word);
@@ -75,6 +76,10 @@ void write_program(FieldWriter& fields, const LaunchOrder& order) {
     return;
   }
   fields.text("arg", order.shell);
+  if (needs_command_file(order)) {
+    fields.text("arg", dir + "/" + shim::kCommand);
+    return;
+  }
   fields.text("arg", "-c");
   // Otherwise the shell would take the command for options.
   if (order.command.starts_with('-') || order.command.starts_with('+')) fields.text("arg", "--");
@@ -91,6 +96,10 @@ bool captures_stages(const LaunchOrder& order) {
   // In POSIX mode bash does not read BASH_ENV; a bash further down would take it for its own.
   return name == "bash" && !has_name(order.env, "POSIXLY_CORRECT=") &&
          core::may_hold_pipeline(order.command);
+}
+
+bool needs_command_file(const LaunchOrder& order) {
+  return !order.shell.empty() && order.command.size() >= shim::kWordBytesMax;
 }
 
 std::string shell_quote(std::string_view text) {
@@ -163,7 +172,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
   fields.text("job", order.job.str());
   fields.number("node_seq", order.node_seq);
   fields.text("cwd", order.cwd);
-  write_program(fields, order);
+  write_program(fields, order, job_dir_path);
   fields.time("grace_ms", order.grace);
   // A deadline of nothing at all is still a deadline; 0 stands for none.
   fields.time("deadline_ms", order.deadline ? std::max(*order.deadline, Millis(1)) : Millis(0));
@@ -178,6 +187,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
   char umask_text[16];
   std::snprintf(umask_text, sizeof umask_text, "%o", order.umask & 0777U);
   fields.text("umask", umask_text);
+  fields.number("files", order.files_max);
   fields.text("capture", capture ? "1" : "0");
   fields.text("crash_point", crash_point_of(order));
   fields.number("env_bytes", files.env.size());
@@ -208,6 +218,11 @@ LaunchFailure write_launch_files(const LaunchOrder& order, const JobDir& dir) {
   if (!files.hook.empty()) {
     if (const int error = dir.write(shim::kHook, files.hook)) {
       return {"The stage hook cannot be written.", error};
+    }
+  }
+  if (needs_command_file(order)) {
+    if (const int error = dir.write(shim::kCommand, order.command)) {
+      return {"The command's file cannot be written.", error};
     }
   }
   if (const int error = dir.write(shim::kLaunchEnv, files.env)) {

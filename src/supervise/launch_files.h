@@ -12,6 +12,9 @@
 
 namespace waybill::supervise {
 
+// The command is longer than an argument can be: the shell reads it from the file `command`.
+bool needs_command_file(const LaunchOrder& order);
+
 // A stage hook is installed: the shell is bash, will read BASH_ENV, and there may be a pipeline.
 bool captures_stages(const LaunchOrder& order);
 

@@ -1,0 +1,131 @@
+// What outlives a command that ended by itself: killed or kept, named, and stopped later.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "e2e/harness.h"
+
+namespace waybill::e2e {
+namespace {
+
+namespace json = boost::json;
+
+bool has_receipt(const json::value& job, const std::string& name) {
+  const auto receipts = items_at(job, "receipts");
+  return std::ranges::any_of(receipts,
+                             [&](const json::value& one) { return text_at(one, "name") == name; });
+}
+
+// A command that leaves one sleeper behind, and says its pid.
+std::string leaves_a_sleeper() { return "sleep 3571 & echo $!; exit 3"; }
+
+pid_t sleeper_of(Daemon& daemon, const std::string& job) {
+  return std::stoi(daemon.cli({"logs", "--raw", job}).out);
+}
+
+// Returns once what was left behind has a record of its own.
+json::value settled(Daemon& daemon, const std::string& job, const std::string& receipt) {
+  json::value shown = daemon.show(job);
+  while (!has_receipt(shown, receipt)) {
+    // A wait on the revision, not a poll: the record raises it.
+    const std::int64_t seen = number_at(daemon.json({"session", "show"}), "session.revision");
+    shown = daemon.show(job);
+    if (has_receipt(shown, receipt)) break;
+    const Output waited =
+        daemon.cli({"session", "wait", "--revision", std::to_string(seen), "--timeout", "60s"});
+    if (waited.exit_code != 0) {
+      ADD_FAILURE() << waited.describe();
+      break;
+    }
+  }
+  return shown;
+}
+
+TEST(LeftoversTest, I7_leftovers_are_killed_by_default) {
+  Daemon daemon;
+  daemon.start();
+  const std::string id = daemon.accept(leaves_a_sleeper());
+  const json::value job = daemon.finished(id);
+  EXPECT_EQ(number_at(job, "exit.code"), 3) << "its end is the command's, whatever is left";
+  EXPECT_TRUE(await_end(sleeper_of(daemon, id)));
+  const json::value later = settled(daemon, id, "leftovers");
+  ASSERT_EQ(items_at(later, "leftovers").size(), 1U);
+  EXPECT_EQ(text_at(later, "leftovers.0.comm"), "sleep");
+  EXPECT_FALSE(at(later, "leftovers_kept").get_bool());
+  EXPECT_TRUE(items_at(later, "survivors").empty());
+}
+
+TEST(LeftoversTest, I7_kept_leftovers_live_until_their_job_is_stopped) {
+  Daemon daemon;
+  daemon.start();
+  const std::string id = daemon.accept(leaves_a_sleeper(), {"--leftovers", "keep"});
+  const json::value job = daemon.finished(id);
+  EXPECT_EQ(text_at(job, "status"), "failed");
+  EXPECT_EQ(number_at(job, "exit.code"), 3);
+  const pid_t sleeper = sleeper_of(daemon, id);
+  const json::value kept = settled(daemon, id, "leftovers");
+  EXPECT_TRUE(at(kept, "leftovers_kept").get_bool());
+  ASSERT_EQ(items_at(kept, "survivors").size(), 1U);
+  EXPECT_EQ(::kill(sleeper, 0), 0);
+
+  daemon.restart();
+  EXPECT_EQ(::kill(sleeper, 0), 0);
+  const Output stopped = daemon.cli({"stop", id, "--reason", "no longer needed"});
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.describe();
+  EXPECT_EQ(daemon.cli({"stop", id}).exit_code, 0) << "a second stop is harmless";
+  EXPECT_TRUE(await_end(sleeper));
+  json::value gone = daemon.show(id);
+  while (!items_at(gone, "survivors").empty()) {
+    const std::int64_t seen = number_at(daemon.json({"session", "show"}), "session.revision");
+    gone = daemon.show(id);
+    if (items_at(gone, "survivors").empty()) break;
+    ASSERT_EQ(
+        daemon.cli({"session", "wait", "--revision", std::to_string(seen), "--timeout", "60s"})
+            .exit_code,
+        0);
+  }
+  EXPECT_EQ(text_at(gone, "status"), "failed") << "a terminal row never changes";
+  EXPECT_EQ(number_at(gone, "exit.code"), 3);
+  EXPECT_TRUE(has_receipt(gone, "stop_requested"));
+  EXPECT_EQ(endings_of(gone), std::vector<std::string>{"failed"});
+  EXPECT_EQ(items_at(gone, "events").size(), 1U) << "they wake nobody";
+}
+
+TEST(LeftoversTest, I7_kept_leftovers_of_a_lost_supervisor_are_stopped_too) {
+  Daemon daemon;
+  daemon.start();
+  const std::string id = daemon.accept(leaves_a_sleeper(), {"--leftovers", "keep"});
+  daemon.finished(id);
+  const pid_t sleeper = sleeper_of(daemon, id);
+  settled(daemon, id, "leftovers");
+  const json::value start =
+      json::parse(read_file(daemon.data_dir() + "/jobs/" + id + "/start.json"));
+  ASSERT_EQ(::kill(static_cast<pid_t>(number_at(start, "shim_pid")), SIGKILL), 0);
+  EXPECT_EQ(daemon.cli({"stop", id}).exit_code, 0);
+  EXPECT_TRUE(await_end(sleeper));
+}
+
+TEST(LeftoversTest, I14_a_job_that_queued_too_long_is_not_started) {
+  Daemon::Options options;
+  options.arguments = {"--set", "running_per_session=1"};
+  Daemon daemon(options);
+  daemon.start();
+  TempDir temp;
+  Gate gate(temp.path() + "/gate");
+  const std::string first = daemon.accept(gate.command());
+  const std::string second =
+      daemon.accept("touch " + temp.path() + "/ran", {"--start-within", "200ms"});
+  const json::value job = daemon.finished(second);
+  EXPECT_EQ(text_at(job, "status"), "failed");
+  EXPECT_EQ(text_at(job, "verdict"), "not_started");
+  EXPECT_EQ(text_at(job, "cause"), "deadline");
+  EXPECT_EQ(daemon.cli({"wait", second}).exit_code, 126);
+  gate.open();
+  EXPECT_EQ(text_at(daemon.finished(first), "status"), "succeeded");
+  EXPECT_NE(run({{"/bin/test", "-e", temp.path() + "/ran"}}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace waybill::e2e
