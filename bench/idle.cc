@@ -18,7 +18,6 @@
 namespace waybill::bench {
 namespace {
 
-constexpr int kIdleJobs = 200;
 constexpr int kManyJobs = 1000;
 constexpr useconds_t kSettle = 3'000'000;
 
@@ -109,11 +108,14 @@ void print_group(const MemoryGroup& group, double before, int jobs) {
 
 void bench_memory(const Suite& suite) {
   const MemoryGroup group("idle");
-  const Daemon daemon({suite.waybill, suite.dir + "/memory", {"running_per_session=200"}, true});
+  const Daemon daemon({suite.waybill,
+                       suite.dir + "/memory",
+                       {"running_per_session=2000", "running_per_node=2000"},
+                       true});
   if (group.there() && !group.take(daemon.pid())) die("cannot move the daemon to its cgroup");
   const Memory daemon_before = memory_of(daemon.pid());
   const double before = group.used();
-  const int jobs = kIdleJobs;
+  const int jobs = suite.times(kManyJobs);
   launch_idle(daemon, jobs);
   const std::vector<pid_t> shims = supervisors(daemon, jobs);
   usleep(kSettle);

@@ -20,6 +20,8 @@ struct Suite {
 
 void bench_accept(const Suite& suite);
 void bench_launch(const Suite& suite);
+void bench_chain(const Suite& suite);
+void bench_stop(const Suite& suite);
 void bench_exit(const Suite& suite);
 void bench_memory(const Suite& suite);
 void bench_wakeups(const Suite& suite);

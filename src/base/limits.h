@@ -25,6 +25,9 @@ struct Settings {
   std::uint64_t running_per_node = 200;
   std::uint64_t queued_per_session = 1000;
   std::uint64_t undelivered_per_session = 1000;
+  std::uint64_t monitors_per_job = 5;
+  std::uint64_t monitor_events_max = 10;
+  std::uint64_t monitor_per_minute = 6;
   Millis stop_grace{5000};
   Millis stop_stuck_after{10000};
   Millis drain_grace{500};

@@ -100,6 +100,23 @@ Result<void> set_word(json::object& params, const Parsed& parsed, const std::str
   return {};
 }
 
+Result<void> set_monitors(json::object& params, const Parsed& parsed) {
+  json::array patterns;
+  for (const std::string& pattern : parsed.all("--monitor")) {
+    if (!edge::is_valid_utf8(pattern)) return usage("--monitor takes a pattern in UTF-8.");
+    patterns.push_back(json::value(pattern));
+  }
+  const bool any = !patterns.empty();
+  if (any) params["monitors"] = std::move(patterns);
+  TRY_ASSIGN(const auto events, number_of(parsed, "--monitor-events"));
+  if (events) params["monitor_events_max"] = *events;
+  TRY_ASSIGN(const auto rate, number_of(parsed, "--monitor-rate"));
+  if (rate) params["monitor_per_minute"] = *rate;
+  if (parsed.has("--monitor-wakes")) params["monitor_wakes"] = true;
+  if (any || !(events || rate || parsed.has("--monitor-wakes"))) return {};
+  return usage("--monitor-events, --monitor-rate and --monitor-wakes go with --monitor.");
+}
+
 Result<json::object> run_params(const Context& context) {
   const Parsed& parsed = context.parsed;
   json::object params = caller_params(context);
@@ -125,6 +142,7 @@ Result<json::object> run_params(const Context& context) {
   TRY(set_word(params, parsed, "owner", {"session", "turn"}));
   TRY(set_word(params, parsed, "wake", {"always", "on_failure", "never"}));
   TRY(set_word(params, parsed, "leftovers", {"kill", "keep"}));
+  TRY(set_monitors(params, parsed));
   if (parsed.has("--stdin")) params["stdin"] = true;
   if (parsed.has("--pty")) params["pty"] = true;
   params["key"] = parsed.find("--key").value_or(fresh_id("k"));

@@ -55,9 +55,16 @@ WAYBILL_WORDS(OfferPath, 7, "inbox", "follow", "hold", "turn", "read", "adapter"
 enum class Mode { inject, steer, followup, queue };
 WAYBILL_WORDS(Mode, 4, "inject", "steer", "followup", "queue");
 
-enum class EventType { job_completed, job_failed, job_waiting, job_cancelled, job_stop_stuck };
-WAYBILL_WORDS(EventType, 5, "job.completed", "job.failed", "job.waiting", "job.cancelled",
-              "job.stop_stuck");
+enum class EventType {
+  job_completed,
+  job_failed,
+  job_waiting,
+  job_cancelled,
+  job_stop_stuck,
+  job_monitor
+};
+WAYBILL_WORDS(EventType, 6, "job.completed", "job.failed", "job.waiting", "job.cancelled",
+              "job.stop_stuck", "job.monitor");
 
 enum class TurnState { open, held, closed };
 WAYBILL_WORDS(TurnState, 3, "open", "held", "closed");

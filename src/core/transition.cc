@@ -132,6 +132,8 @@ std::optional<EventType> event_of(ReceiptName receipt, bool owner_stopped) {
       return EventType::job_waiting;
     case ReceiptName::stop_stuck:
       return EventType::job_stop_stuck;
+    case ReceiptName::monitor:
+      return EventType::job_monitor;
     case ReceiptName::cancelled:
       if (owner_stopped) return std::nullopt;
       return EventType::job_cancelled;

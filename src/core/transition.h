@@ -28,10 +28,11 @@ enum class ReceiptName {
   abandoned,
   released,
   leftovers,
+  monitor,
 };
-WAYBILL_WORDS(ReceiptName, 14, "queued", "started", "waiting", "requeued", "completed", "failed",
+WAYBILL_WORDS(ReceiptName, 15, "queued", "started", "waiting", "requeued", "completed", "failed",
               "cancelled", "resumed", "stop_requested", "stop_stuck", "dropped", "abandoned",
-              "released", "leftovers");
+              "released", "leftovers", "monitor");
 
 enum class JobTrigger {
   claim,         // an attempt claimed, a slot taken

@@ -19,6 +19,7 @@
 #include "daemon/log_waits.h"
 #include "daemon/logs.h"
 #include "daemon/loop.h"
+#include "daemon/monitors.h"
 #include "daemon/output_watch.h"
 #include "daemon/server.h"
 #include "daemon/service.h"
@@ -86,6 +87,7 @@ struct Daemon::Impl {
   std::unique_ptr<Worker> reader;
   std::unique_ptr<OutputWatch> watch;
   std::unique_ptr<LogWaits> logs;
+  std::unique_ptr<Monitors> monitors;
   std::unique_ptr<DaemonService> service;
   std::optional<Listener> listener;
   std::unique_ptr<Server> server;
@@ -174,6 +176,11 @@ Result<void> Daemon::Impl::start_engine() {
          [this](const core::Owner& owner, int pid, std::uint64_t start) {
            loop.post([this, host = engine::HostGone{owner, pid, start}] { hosts->watch(host); });
          },
+         [this](const JobId& job, std::vector<core::Monitor> wanted) {
+           loop.post([this, job, wanted = std::move(wanted)] {
+             if (monitors) monitors->set(job, wanted);
+           });
+         },
          [this](const std::string& text) { log->warn(text); }});
   });
 }
@@ -188,6 +195,11 @@ Result<void> Daemon::Impl::start_reader() {
   logs = std::make_unique<LogWaits>(
       loop, *reader, *watch,
       [this](const edge::LogsRequest& request) { return read_logs(*queries, dir.path, request); });
+  monitors = std::make_unique<Monitors>(
+      loop, *watch, dir.path + "/jobs",
+      Monitors::Hooks{
+          [this](core::MonitorFound found) { engine->tell(engine::MonitorTold{std::move(found)}); },
+          [this](const std::string& text) { log->warn(text); }});
   return {};
 }
 
@@ -232,6 +244,7 @@ void Daemon::Impl::end(const std::string& why) {
   log->info("ends: " + why + "; jobs run on");
   engine->stop();
   reader->stop();
+  monitors->stop();
   // After the answers that both threads have posted to the loop.
   loop.post([this] { server->finish(kFlushWithin, [this] { loop.stop(); }); });
 }

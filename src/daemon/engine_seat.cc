@@ -22,7 +22,7 @@ class Seat final : public EngineSeat {
         sealer_(std::move(sealer)),
         engine_(engine::Parts{*store_.writer, sealer_, parts.channel, parts.clock, parts.data_dir,
                               std::string(edge::kVersion), store_.incarnation, parts.settings,
-                              parts.watch_host, parts.warn}) {}
+                              parts.watch_host, parts.monitor, parts.warn}) {}
 
   Result<void> open() { return engine_.open(); }
 

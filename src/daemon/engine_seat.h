@@ -21,6 +21,7 @@ struct SeatParts {
   const Clock& clock;           // outlives the seat
   Settings settings;
   std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;
+  std::function<void(const JobId&, std::vector<core::Monitor>)> monitor;
   std::function<void(const std::string&)> warn;
 };
 

@@ -72,6 +72,14 @@ json::value encode_status(const engine::StatusReply& status) {
                       {"settings", encode_settings(status.settings)}};
 }
 
+json::value encode_told(const std::optional<core::Monitor>& monitor) {
+  if (!monitor) return nullptr;
+  return json::object{{"number", monitor->number},        {"pattern", text(monitor->pattern)},
+                      {"lines", monitor->lines},          {"untold", monitor->untold},
+                      {"missed_bytes", monitor->missed},  {"event", monitor->events},
+                      {"events_max", monitor->events_max}};
+}
+
 struct ReplyEncoder {
   const Settings& settings;
 
@@ -178,6 +186,7 @@ json::value encode_hand_over(const engine::HandOver& hand_over, const Settings& 
                                   {"type", word(event.type)},
                                   {"repeat", event.repeat},
                                   {"job", encode_job(event.job)},
+                                  {"monitor", encode_told(event.monitor)},
                                   {"tail", text(tail_text(event.tail, settings))}});
   }
   return json::object{{"delivery", text(hand_over.delivery.str())},

@@ -69,6 +69,22 @@ json::value encode_scope(const core::Scope& scope) {
                       {"generation", text_or_null(scope.generation.str())}};
 }
 
+json::array encode_monitors(const std::vector<core::Monitor>& monitors) {
+  json::array out;
+  for (const core::Monitor& monitor : monitors) {
+    out.push_back(json::object{{"number", monitor.number},
+                               {"pattern", text(monitor.pattern)},
+                               {"events_max", monitor.events_max},
+                               {"per_minute", monitor.per_minute},
+                               {"wakes", monitor.wakes},
+                               {"lines", monitor.lines},
+                               {"untold", monitor.untold},
+                               {"missed_bytes", monitor.missed},
+                               {"events", monitor.events}});
+  }
+  return out;
+}
+
 json::array encode_receipts(const std::vector<core::Receipt>& receipts) {
   json::array out;
   for (const core::Receipt& receipt : receipts) {
@@ -163,6 +179,7 @@ json::value encode_job(const engine::JobView& job) {
       job.leftovers_settled ? json::value(job.leftovers_kept) : json::value(nullptr);
   out["survivors"] = encode_processes(job.survivors);
   out["usage"] = encode_usage(job.usage);
+  out["monitors"] = encode_monitors(job.monitors);
   out["receipts"] = encode_receipts(job.receipts);
   out["events"] = encode_events(job.events);
   return out;

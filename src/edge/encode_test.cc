@@ -51,9 +51,9 @@ const std::set<std::string> kJobKeys{"id",
                                      "usage",
                                      "receipts",
                                      "events"};
-const std::set<std::string> kExtraKeys{"owner",      "wake",  "survivors",      "ended_by_itself",
-                                       "cwd_base64", "shell", "leftovers_kept", "wrapper",
-                                       "stdin",      "pty",   "deadline_ms",    "start_by"};
+const std::set<std::string> kExtraKeys{
+    "owner",   "wake",  "survivors", "ended_by_itself", "cwd_base64", "shell",   "leftovers_kept",
+    "wrapper", "stdin", "pty",       "deadline_ms",     "start_by",   "monitors"};
 
 engine::JobView finished_job() {
   engine::JobView job;

@@ -106,6 +106,15 @@ MethodInfo run_method() {
            flag("pty",
                 "Give the command a terminal of its own for its output, and with `stdin` "
                 "for its input."),
+           list("monitors", ParamKind::text_list, 1000,
+                "Patterns (RE2): a line of output that one fits is told while the job runs; an "
+                "empty one fits every line."),
+           number("monitor_events_max", 1, 1000,
+                  "Most events of each of them; default: setting monitor_events_max."),
+           number("monitor_per_minute", 1, 600,
+                  "Most events a minute: what fits in between goes together; default: setting "
+                  "monitor_per_minute."),
+           flag("monitor_wakes", "They wake an idle host; otherwise they join the next turn."),
            id("key", "Idempotency key: the same call again answers with the original job.")}),
       "`{\"job\": job object, \"delivery_path\": \"this_turn\" | \"wake\" | \"next_attach\", "
       "\"twin\": id of an identical running job or null, \"replayed\": bool}`",

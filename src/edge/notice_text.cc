@@ -25,6 +25,21 @@ std::string fate(const engine::JobView& job) {
   return job.leftovers_kept ? "kept" : "killed";
 }
 
+// "monitor 1 (`error`): 3 lines, 1 of them not shown; the last of its 10 events"
+std::string told_sentence(const core::Monitor& monitor) {
+  std::string sentence = "monitor " + std::to_string(monitor.number);
+  if (!monitor.pattern.empty()) sentence += " (" + monitor.pattern + ")";
+  sentence += ": " + std::to_string(monitor.lines) + (monitor.lines == 1 ? " line" : " lines");
+  if (monitor.untold > 0) sentence += ", " + std::to_string(monitor.untold) + " of them not shown";
+  if (monitor.missed > 0) {
+    sentence += "; " + std::to_string(monitor.missed) + " bytes of output were gone unseen";
+  }
+  if (monitor.events > 0 && monitor.events == monitor.events_max) {
+    sentence += "; the last of its " + std::to_string(monitor.events_max) + " events";
+  }
+  return sentence;
+}
+
 text::NoticeEvent notice_event(const engine::EventData& event) {
   const engine::JobView& job = event.job;
   text::NoticeEvent out;
@@ -38,6 +53,7 @@ text::NoticeEvent notice_event(const engine::EventData& event) {
   for (std::size_t i = 0; i < job.stages.claimed.size(); ++i) {
     out.stages.push_back(core::describe_stage(job.stages, i));
   }
+  if (event.monitor) out.sentence = told_sentence(*event.monitor);
   out.duration = job.duration;
   out.cause = word_of(job.cause);
   out.actor = job.actor;

@@ -2,6 +2,7 @@
 
 #include "edge/launch_check.h"
 #include "edge/process_stat.h"
+#include "text/line_pattern.h"
 
 namespace waybill::edge {
 namespace {
@@ -138,6 +139,27 @@ std::optional<Millis> millis_of(const Params& params, std::string_view name) {
   return Millis(static_cast<Millis::rep>(*value));
 }
 
+Result<std::vector<core::Monitor>> monitors_of(const Params& params, const CallContext& context) {
+  std::vector<core::Monitor> monitors;
+  for (const std::string& pattern : params.list("monitors")) {
+    TRY(text::LinePattern::compile(pattern));
+    core::Monitor monitor;
+    monitor.number = static_cast<std::uint32_t>(monitors.size()) + 1;
+    monitor.pattern = pattern;
+    monitor.events_max = params.number("monitor_events_max").value_or(0);
+    monitor.per_minute = params.number("monitor_per_minute").value_or(0);
+    monitor.wakes = params.flag("monitor_wakes");
+    monitors.push_back(std::move(monitor));
+  }
+  const std::uint64_t most = context.settings.monitors_per_job;
+  if (monitors.size() > most) {
+    return fail(ErrorCode::limit_reached, "A job may have at most " + std::to_string(most) +
+                                              " monitors (setting monitors_per_job), not " +
+                                              std::to_string(monitors.size()) + ".");
+  }
+  return monitors;
+}
+
 }  // namespace
 
 engine::Caller caller_of(const Params& params, const CallContext& context) {
@@ -174,6 +196,7 @@ Result<engine::RunRequest> run_request(const Params& params, const CallContext& 
                           .value_or(core::LeftoverPolicy::kill);
   if (params.flag("stdin")) request.stdin_policy = core::StdinPolicy::open;
   request.pty = params.flag("pty");
+  TRY_ASSIGN(request.monitors, monitors_of(params, context));
   request.umask = static_cast<unsigned>(params.number("umask").value_or(022));
   request.cap_bytes = params.number("cap_bytes");
   request.owner = params.text("owner") == "turn" ? core::OwnerKind::turn : core::OwnerKind::session;

@@ -17,6 +17,7 @@
 #include "core/facts.h"
 #include "core/inbox.h"
 #include "core/job.h"
+#include "core/monitor.h"
 #include "core/receipt.h"
 #include "core/rules.h"
 #include "core/scope.h"
@@ -85,6 +86,7 @@ struct JobView {
   bool leftovers_kept = false;
   std::optional<core::UsageFacts> usage;
   bool ended_by_itself = false;
+  std::vector<core::Monitor> monitors;  // empty in lists
   std::vector<core::Receipt> receipts;  // empty in lists
   std::vector<EventView> events;        // empty in lists
 };
@@ -96,6 +98,8 @@ struct EventData {
   bool repeat = false;
   JobView job;
   std::string tail;  // raw bytes, at most the notice tail
+  // job.monitor: which one, and what its event tells of; its lines are the tail.
+  std::optional<core::Monitor> monitor;
 };
 
 // One hand-over: rows of one inbox that travel together, failed first, otherwise in commit order.
@@ -160,6 +164,7 @@ struct RunRequest {
   core::LeftoverPolicy leftovers = core::LeftoverPolicy::kill;
   core::StdinPolicy stdin_policy = core::StdinPolicy::null;
   bool pty = false;
+  std::vector<core::Monitor> monitors;
   unsigned umask = 022;  // the caller's
   std::optional<std::uint64_t> cap_bytes;
   core::OwnerKind owner = core::OwnerKind::session;

@@ -27,6 +27,10 @@ struct ConnectionClosed {
   // Owners whose last connection this was; found once, so that a second try knows them too.
   std::optional<std::vector<core::Owner>> last_of = std::nullopt;
 };
+// A monitor of a running job has found something.
+struct MonitorTold {
+  core::MonitorFound found;
+};
 // The process that a host named at attach has ended.
 struct HostGone {
   core::Owner owner;
@@ -43,7 +47,7 @@ using Command =
     std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest, DetachRequest,
                  SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
                  ReturnedRequest, WakeRequest, CallRequest, HostRequest, AckRequest, StatusRequest,
-                 ObservedFacts, ConnectionClosed, HostGone, StopAllRequest>;
+                 ObservedFacts, MonitorTold, ConnectionClosed, HostGone, StopAllRequest>;
 
 using Reply = std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView,
                            TurnReply, InboxReply, WakeReply, HostReply, AckReply, StatusReply>;

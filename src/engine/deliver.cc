@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/monitors.h"
 #include "engine/views.h"
 #include "engine/wake.h"
 #include "store/random.h"
@@ -41,6 +42,7 @@ Result<EventData> event_data(Work& work, const store::InboxRow& row) {
   if (!row.sealed_tail.empty()) {
     TRY_ASSIGN(data.tail, work.sealer().unseal(row.sealed_tail, row.event.str()));
   }
+  data.monitor = monitor_of_event(row);
   return data;
 }
 

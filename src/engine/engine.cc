@@ -11,6 +11,7 @@
 #include "engine/jobs.h"
 #include "engine/pass_points.h"
 #include "store/check.h"
+#include "store/monitors.h"
 #include "store/random.h"
 
 namespace waybill::engine {
@@ -38,6 +39,7 @@ struct Answer {
 // What is told once and by nobody again.
 bool happened(const Command& command) {
   return std::holds_alternative<ObservedFacts>(command) ||
+         std::holds_alternative<MonitorTold>(command) ||
          std::holds_alternative<ConnectionClosed>(command) ||
          std::holds_alternative<HostGone>(command);
 }
@@ -78,6 +80,7 @@ class Engine::Impl {
   void give(std::vector<Answer>& answers);
   void perform(const Work::After& after);
   void supervise(Work& work, const JobId& job);
+  void start_monitors(const store::JobRow& job);
   void run_singly(const std::vector<Item>& items);
   bool waits(const Waiter* wanted) const;
   void forget_waiter(const Waiter* gone);
@@ -406,6 +409,9 @@ void Engine::Impl::perform(const Work::After& after) {
   Work work(parts_, sequences_, poisoned_owners_);
   for (const JobId& job : after.supervise) supervise(work, job);
   for (const JobId& job : after.forget) parts_.channel.forget(job);
+  for (const JobId& job : after.unmonitor) {
+    if (parts_.monitor) parts_.monitor(job, {});
+  }
   for (const core::Owner& owner : after.watch) {
     const auto session = store::find_session(parts_.database, owner);
     if (!session || !*session || !(*session)->host_pid) continue;
@@ -420,6 +426,7 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
                 (job ? std::string("it is not there") : job.error().message));
     return;
   }
+  start_monitors(**job);
   auto order = supervise_order(work, **job);
   if (!order) {
     // Kept, not launched (SPEC section 8); the owner is refused until a person has looked.
@@ -429,6 +436,14 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
   // What runs is watched on; nothing new is started for an owner that is refused (I12).
   if (work.poisoned((*job)->scope.owner)) order->launch.reset();
   parts_.channel.supervise(std::move(*order));
+}
+
+void Engine::Impl::start_monitors(const store::JobRow& job) {
+  if (job.monitors == 0 || job.status != core::JobStatus::running || !parts_.monitor) return;
+  auto monitors = store::monitors_of(parts_.database, job.id);
+  if (!monitors)
+    return parts_.warn("job " + job.id.str() + " is not monitored: " + monitors.error().message);
+  parts_.monitor(job.id, std::move(*monitors));
 }
 
 // ---- time --------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ struct Parts {
   Settings settings;
   // Asks to be told by HostGone when this process ends; it may have ended already.
   std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;
+  // Looks at the job's output from now on, or with an empty list not any more. May be empty.
+  std::function<void(const JobId&, std::vector<core::Monitor>)> monitor;
   // Something a person should see in the log: an effect that failed, a poisoned owner.
   std::function<void(const std::string&)> warn;
 };

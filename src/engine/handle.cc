@@ -6,6 +6,7 @@
 #include "engine/clients.h"
 #include "engine/deliver.h"
 #include "engine/jobs.h"
+#include "engine/monitors.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
@@ -186,6 +187,11 @@ class Handler {
     return reply(std::monostate{});
   }
 
+  Outcome operator()(const MonitorTold& told) {
+    TRY(monitor_told(work_, told.found));
+    return reply(std::monostate{});
+  }
+
   Outcome operator()(ConnectionClosed& closed) {
     if (!closed.last_of) closed.last_of = context_.connections.remove(closed.connection);
     TRY(connection_closed(work_, closed.connection));
@@ -313,6 +319,7 @@ class Handler {
 struct OwnerOf {
   std::optional<core::Owner> operator()(const StatusRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ObservedFacts&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }

@@ -3,6 +3,7 @@
 
 #include "engine/clients.h"
 #include "engine/jobs.h"
+#include "engine/monitors.h"
 #include "engine/views.h"
 #include "store/random.h"
 #include "text/preview.h"
@@ -162,6 +163,7 @@ store::JobRow new_job(Work& work, const RunRequest& request, std::string print) 
   job.cwd = request.cwd;
   job.fingerprint = std::move(print);
   job.created_at = work.now();
+  job.monitors = static_cast<std::uint32_t>(request.monitors.size());
   if (request.start_within) job.start_by = job.created_at + *request.start_within;
   return job;
 }
@@ -279,6 +281,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   store::JobRow job = new_job(work, request, print);
   TRY(work.accept(job, request.caller.host_key ? "owner" : "user"));
   TRY(store_launch(work, request, job, wrapper));
+  TRY(add_monitors(work, job, request.monitors));
   if (job.start_by) {
     TRY(work.owe(core::OwedKind::start_within, job.id.str(), owner, *job.start_by));
   }

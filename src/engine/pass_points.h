@@ -45,6 +45,7 @@ struct PassPoints {
   void operator()(const SessionShowRequest&) const {}
   void operator()(const SessionWaitRequest&) const {}
   void operator()(const StatusRequest&) const {}
+  void operator()(const MonitorTold&) const { WAYBILL_POINTS("engine.monitor"); }
   void operator()(const ConnectionClosed&) const {}
   void operator()(const HostGone&) const {}
   void operator()(const StopAllRequest&) const {}

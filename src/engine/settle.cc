@@ -203,6 +203,7 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
       job, {ending.trigger, ending.row.cause, ending.row.actor, ending.row.reason, ending.row}));
   TRY(work.settle_owed(core::OwedKind::stop_stuck, job.id.str()));
   TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
+  if (job.monitors > 0) work.unmonitor(job.id);
   TRY(note_leftovers(work, job, facts));
   const bool by_owner = job.stop && job.stop->by_owner;
   if (const auto event = core::event_of(step.receipt, by_owner)) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "store/clients.h"
+#include "store/monitors.h"
 
 namespace waybill::engine {
 namespace {
@@ -40,6 +41,9 @@ Result<void> add_history(store::Database& db, const store::JobRow& job, JobView&
   view.stdin_policy = form.stdin_policy;
   view.pty = form.pty;
   view.deadline = form.deadline;
+  if (job.monitors > 0) {
+    TRY_ASSIGN(view.monitors, store::monitors_of(db, job.id));
+  }
   TRY_ASSIGN(view.receipts, store::receipts_of(db, job.id));
   TRY_ASSIGN(const std::vector<store::InboxRow> rows, store::inbox_of_job(db, job.id));
   for (const store::InboxRow& row : rows) view.events.push_back(view_event(row));

@@ -85,12 +85,14 @@ class Work {
 
   void supervise(const JobId& job) { after_.supervise.insert(job); }
   void forget(const JobId& job) { after_.forget.insert(job); }
+  void unmonitor(const JobId& job) { after_.unmonitor.insert(job); }
   void watch_host(const core::Owner& owner) { after_.watch.insert(owner); }
 
   // What must happen once the commit is there.
   struct After {
     std::set<JobId> supervise;
     std::set<JobId> forget;
+    std::set<JobId> unmonitor;
     std::set<core::Owner> watch;
     std::set<core::Owner> touched;
   };

@@ -13,7 +13,7 @@ constexpr std::string_view kJobColumns =
     "started_at, stop_at, stop_cause, stop_actor, stop_reason, stop_by_owner, survivors, "
     "finished_at, duration_ms, verdict, cause, actor, reason, proof, ended_by_itself, exit, "
     "stages, "
-    "output, usage, start_by";
+    "output, usage, start_by, monitors";
 
 // Greater than every sequence number.
 constexpr std::uint64_t kSeqMax = 1ULL << 62;
@@ -82,6 +82,7 @@ Result<JobRow> read_job(const Row& row) {
   job.created_at = row.time(18);
   job.started_at = row.maybe_time(19);
   job.start_by = row.maybe_time(38);
+  job.monitors = static_cast<std::uint32_t>(row.integer(39));
   TRY(read_stop(row, job));
   if (!row.null(25)) {
     TRY_ASSIGN(job.survivors, decode_notes(row.text(25)));
@@ -106,9 +107,9 @@ Result<void> insert_job(Database& db, const JobRow& job) {
   static const std::string sql =
       "INSERT INTO job (seq, job, kind, tenant, session, turn, sandbox, generation, owner, wake, "
       "label, command_preview, cwd, fingerprint, status, attempt, activation, receipts, "
-      "created_at, start_by) "
+      "created_at, start_by, monitors) "
       "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, "
-      "$19, $20)";
+      "$19, $20, $21)";
   TRY(db.run(sql, {job.seq,
                    job.id,
                    job.kind,
@@ -128,7 +129,8 @@ Result<void> insert_job(Database& db, const JobRow& job) {
                    job.activation,
                    job.receipts,
                    job.created_at,
-                   job.start_by}));
+                   job.start_by,
+                   job.monitors}));
   return {};
 }
 

@@ -59,6 +59,7 @@ struct JobRow {
   WallTime created_at{};
   std::optional<WallTime> start_by;  // queued longer than that it is not started
   std::optional<WallTime> started_at;
+  std::uint32_t monitors = 0;  // how many look at its output
   std::optional<StopRow> stop;
   std::vector<core::ProcessNote> survivors;
   std::optional<EndingRow> ending;  // set exactly when the status is terminal

@@ -207,7 +207,8 @@ TEST(StoreRules, I12_a_newer_store_is_refused_and_left_alone) {
 // Back to what version 1 was.
 constexpr std::string_view kUndo =
     "DROP TABLE monitor; ALTER TABLE launch DROP COLUMN stdin; ALTER TABLE launch DROP COLUMN pty; "
-    "ALTER TABLE job DROP COLUMN start_by; ALTER TABLE leftover DROP COLUMN stop_at; "
+    "ALTER TABLE job DROP COLUMN start_by; ALTER TABLE job DROP COLUMN monitors; ALTER TABLE "
+    "leftover DROP COLUMN stop_at; "
     "ALTER TABLE leftover DROP COLUMN stop_actor; ALTER TABLE leftover DROP COLUMN stop_reason; "
     "DROP INDEX session_host; DROP TABLE host_call; DROP TABLE session_client; "
     "ALTER TABLE launch DROP COLUMN wrapper; ALTER TABLE session DROP COLUMN wake_until; "

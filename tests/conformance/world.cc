@@ -33,6 +33,9 @@ Result<void> World::start() {
       store_.incarnation,
       settings,
       [this](const core::Owner& owner, int, std::uint64_t) { watched.push_back(owner); },
+      [this](const JobId& job, std::vector<core::Monitor> wanted) {
+        monitored[job] = std::move(wanted);
+      },
       [this](const std::string& text) { warnings.push_back(text); }};
   engine_ = std::make_unique<engine::Engine>(std::move(parts));
   return engine_->open();

@@ -96,6 +96,7 @@ class World {
   Settings settings;
   std::vector<std::string> warnings;
   std::vector<core::Owner> watched;
+  std::map<JobId, std::vector<core::Monitor>> monitored;
 
  private:
   std::filesystem::path dir_;

@@ -25,7 +25,8 @@ class Journey {
   explicit Journey(const std::vector<std::string>& armed)
       : daemon_(Daemon::Options{.env = armed}),
         runs_(temp_.path() + "/runs"),
-        bell_(temp_.path() + "/bell") {
+        bell_(temp_.path() + "/bell"),
+        gate_(temp_.path() + "/gate") {
     daemon_.act_as_host("host");
     daemon_.start();
     first_ = daemon_.pid();
@@ -35,10 +36,13 @@ class Journey {
   void begin() { call({"turn", "begin", "--turn", "t1"}); }
 
   // The command writes its id, then goes on with `rest`.
-  void run(const std::string& owner, const std::string& rest) {
+  void run(const std::string& owner, const std::string& rest,
+           const std::vector<std::string>& flags = {}) {
     const std::string command = "echo $WAYBILL_JOB >> '" + runs_ + "'; " + rest;
-    const json::value answer =
-        call({"run", "--turn", "t1", "--owner", owner, "--grace", "200ms", "--", command});
+    std::vector<std::string> words{"run", "--turn", "t1", "--owner", owner, "--grace", "200ms"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", command});
+    const json::value answer = call(words);
     job_ = text_at(answer, "job.id");
   }
 
@@ -69,6 +73,7 @@ class Journey {
 
   void stop() { call({"stop", job_, "--reason", "test", "--wait", "--timeout", "60s"}); }
 
+  Gate& gate() { return gate_; }
   Bell& bell() { return bell_; }
   bool crashed() const { return daemon_.pid() != first_; }
   // Notices a crash after the last call.
@@ -104,6 +109,7 @@ class Journey {
   pid_t first_ = -1;
   std::string runs_;
   Bell bell_;
+  Gate gate_;
   std::string job_;
   std::map<std::string, int> heard_;
 };
@@ -148,6 +154,17 @@ void stop_journey(Journey& journey) {
   journey.end_turn();
 }
 
+// A job with a monitor, which tells of a line before the job ends.
+void monitor_journey(Journey& journey) {
+  journey.attach();
+  journey.begin();
+  journey.run("turn", "echo boom; " + journey.gate().command() + "; exit 3", {"--monitor", "boom"});
+  journey.take_inbox();
+  journey.gate().open();
+  journey.end_turn();
+  journey.acknowledge();
+}
+
 struct Way {
   const char* name;
   void (*go)(Journey&);
@@ -156,7 +173,8 @@ struct Way {
 const Way kWays[] = {{"turn", turn_journey},
                      {"inbox", inbox_journey},
                      {"leftovers", leftover_journey},
-                     {"stop", stop_journey}};
+                     {"stop", stop_journey},
+                     {"monitor", monitor_journey}};
 
 const Way& way_named(std::string_view name) {
   return *std::ranges::find_if(kWays, [&](const Way& way) { return way.name == name; });
@@ -169,6 +187,7 @@ const Way& way_to(std::string_view point) {
   };
   if (speaks_of("stop") || speaks_of("ctl")) return way_named("stop");
   if (speaks_of("leftovers") || speaks_of("draining")) return way_named("leftovers");
+  if (speaks_of("monitor")) return way_named("monitor");
   if (speaks_of("inbox")) return way_named("inbox");
   return way_named("turn");
 }
@@ -184,13 +203,20 @@ std::string test_name(std::string_view point) {
 // ---- what must be true afterwards --------------------------------------------------------------
 
 // Nothing lost, nothing doubled: one ending, its event acknowledged, the turn closed.
-void audit_delivery(Journey& journey, const json::value& job) {
+void audit_delivery(Journey& journey, const json::value& job, bool monitored = false) {
   EXPECT_EQ(endings_of(job).size(), 1U) << "I4";
   const json::value session = journey.session();
   EXPECT_TRUE(at(session, "turn").is_null()) << json::serialize(session);
   EXPECT_EQ(number_at(session, "undelivered"), 0);
   EXPECT_EQ(number_at(session, "running_jobs"), 0);
-  const json::value events = at(job, "events");
+  json::value events = at(job, "events");
+  if (monitored) {  // one event more, before that of the end
+    ASSERT_EQ(events.get_array().size(), 2U);
+    EXPECT_EQ(text_at(events, "0.id"), journey.job_id() + ".monitor.1");
+    EXPECT_EQ(text_at(events, "0.state"), "acked") << "I2";
+    EXPECT_EQ(journey.heard().count(text_at(events, "0.id")), 1U);
+    events.get_array().erase(events.get_array().begin());
+  }
   if (text_at(job, "status") == "stopped") {  // by its owner, who needs no news of it
     EXPECT_TRUE(events.get_array().empty());
     EXPECT_TRUE(journey.heard().empty());
@@ -201,7 +227,8 @@ void audit_delivery(Journey& journey, const json::value& job) {
   EXPECT_EQ(text_at(events, "0.state"), "acked") << "I2";
   // Told in the answer to its owner's stop, or handed over.
   const bool reported = text_at(events, "0.acked_as") == "reported";
-  EXPECT_EQ(journey.heard().size(), reported ? 0U : 1U) << "I3";
+  const std::size_t others = monitored ? 1 : 0;
+  EXPECT_EQ(journey.heard().size(), others + (reported ? 0U : 1U)) << "I3";
   EXPECT_EQ(journey.heard().count(text_at(events, "0.id")), reported ? 0U : 1U);
 }
 
@@ -210,7 +237,7 @@ void audit_daemon_crash(Journey& journey, const Way& way) {
   const json::value job = journey.job();
   SCOPED_TRACE(json::serialize(job));
   EXPECT_EQ(journey.runs(), journey.job_id() + "\n") << "I10";
-  audit_delivery(journey, job);
+  audit_delivery(journey, job, std::string_view(way.name) == "monitor");
   EXPECT_EQ(text_at(job, "proof"), "subreaper");
   if (std::string_view(way.name) == "stop") {
     EXPECT_EQ(text_at(job, "status"), "stopped");

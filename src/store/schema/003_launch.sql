@@ -10,6 +10,7 @@ ALTER TABLE leftover ADD COLUMN stop_at BIGINT;
 ALTER TABLE leftover ADD COLUMN stop_actor TEXT;
 ALTER TABLE leftover ADD COLUMN stop_reason TEXT;
 -- How to look at a job's output while it runs: lines, or lines that a pattern fits.
+ALTER TABLE job ADD COLUMN monitors BIGINT NOT NULL DEFAULT 0;
 CREATE TABLE monitor (
   job TEXT NOT NULL,
   number BIGINT NOT NULL,
@@ -17,10 +18,12 @@ CREATE TABLE monitor (
   events_max BIGINT NOT NULL,
   per_minute BIGINT NOT NULL,
   wakes BIGINT NOT NULL,
-  -- Bytes of output looked at, lines that fitted, lines that no event told, events made.
+  -- Output before `read_to` was looked at: lines that fitted, those of them that no event told,
+  -- bytes that were gone before they were seen, events made.
   read_to BIGINT NOT NULL,
   lines BIGINT NOT NULL,
   untold BIGINT NOT NULL,
+  missed BIGINT NOT NULL,
   events BIGINT NOT NULL,
   PRIMARY KEY (job, number)
 ) __STRICT__;
