@@ -337,6 +337,38 @@ TEST(LaunchTest, O27_a_directory_that_goes_while_the_job_runs) {
   EXPECT_EQ(daemon.cli({"run", "--wait", "--cwd", "/", "--", "exit 3"}).exit_code, 3);
 }
 
+TEST(LaunchTest, O27_O28_unicode_and_newlines_survive_everywhere) {
+  Daemon daemon;
+  daemon.start();
+  TempDir temp;
+  const std::string cwd = temp.path() + "/项目 é \"q\"\nline two \\ $HOME `x`";
+  fs::create_directory(cwd);
+  const std::string label = "größe \"eins\"\nzwei 👍";
+  const std::vector<std::string> words{"/usr/bin/printf", "[%s]",    "a\nb", "",
+                                       "é \t'\"",         "\xff\xfe"};
+  std::vector<std::string> call{"run",   "--label",         label,   "--cwd", cwd,
+                                "--env", "NÄME=wert\nzwei", "--env", "E=",    "--argv",
+                                "--"};
+  call.insert(call.end(), words.begin(), words.end());
+  const std::string id = text_at(daemon.json(call), "job.id");
+  const json::value job = daemon.finished(id);
+  EXPECT_EQ(text_at(job, "status"), "succeeded") << json::serialize(job);
+  EXPECT_EQ(text_at(job, "label"), label);
+  EXPECT_EQ(text_at(job, "cwd"), cwd);
+  EXPECT_EQ(text_at(daemon.json({"list"}), "jobs.0.cwd"), cwd);
+  EXPECT_EQ(daemon.cli({"logs", "--raw", id}).out, "[a\nb][][é \t'\"][\xff\xfe]");
+  EXPECT_EQ(daemon.cli({"logs", id}).exit_code, 0);
+
+  const std::string inside = daemon.accept(
+      "pwd; printf '%s' \"${!N*}\" >/dev/null; env -0 | tr '\\0' '|'; : > 'ñ 1\n.txt'; ls",
+      {"--cwd", cwd, "--env", "NÄME=wert\nzwei"});
+  daemon.finished(inside);
+  const std::string out = daemon.cli({"logs", "--raw", inside}).out;
+  EXPECT_EQ(out.find(cwd + "\n"), 0U) << out;
+  EXPECT_TRUE(contains(out, "NÄME=wert\nzwei|")) << out;
+  EXPECT_TRUE(fs::exists(cwd + "/ñ 1\n.txt"));
+}
+
 // ---- users -------------------------------------------------------------------------------------
 
 // A user with a home of its own and the default data directory below it.
