@@ -10,6 +10,7 @@
 
 #include "supervise/channel_fixture.h"
 #include "supervise/launch_files.h"
+#include "supervise/stage_hook.h"
 
 namespace waybill::supervise {
 namespace {
