@@ -9,7 +9,6 @@
 #include "base/crc32.h"
 #include "shim/crash_points.h"
 #include "shim/files.h"
-#include "supervise/stage_hook.h"
 
 namespace waybill::supervise {
 namespace {
@@ -88,8 +87,7 @@ bool needs_command_file(const LaunchOrder& order) {
 LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_dir_path) {
   LaunchFiles files;
   std::vector<std::string> env = order.env;
-  const bool capture = captures_stages(order);
-  if (capture) files.hook = install_hook(job_dir_path, env);
+  files.hook = make_stage_hook(order, job_dir_path, env);
   files.env = join_env(env);
   FieldWriter fields;
   fields.number("protocol", static_cast<std::uint64_t>(shim::kLaunchProtocol));
@@ -112,7 +110,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
   std::snprintf(umask_text, sizeof umask_text, "%o", order.umask & 0777U);
   fields.text("umask", umask_text);
   fields.number("files", order.files_max);
-  fields.text("capture", capture ? "1" : "0");
+  fields.text("capture", files.hook.file != nullptr ? "1" : "0");
   fields.text("crash_point", crash_point_of(order));
   fields.number("env_bytes", files.env.size());
   fields.text("env_crc", hex8(crc32(files.env.data(), files.env.size())));
@@ -139,8 +137,8 @@ LaunchFailure check_order(const LaunchOrder& order) {
 
 LaunchFailure write_launch_files(const LaunchOrder& order, const JobDir& dir) {
   const LaunchFiles files = make_launch_files(order, dir.path());
-  if (!files.hook.empty()) {
-    if (const int error = dir.write(shim::kHook, files.hook)) {
+  if (files.hook.file != nullptr) {
+    if (const int error = dir.write(files.hook.file, files.hook.text)) {
       return {"The stage hook cannot be written.", error};
     }
   }

@@ -9,6 +9,7 @@
 
 #include "supervise/channel.h"
 #include "supervise/job_dir.h"
+#include "supervise/stage_hook.h"
 
 namespace waybill::supervise {
 
@@ -18,7 +19,7 @@ bool needs_command_file(const LaunchOrder& order);
 struct LaunchFiles {
   std::string launch;
   std::string env;
-  std::string hook;  // empty: none
+  StageHook hook;
 };
 
 LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_dir_path);
