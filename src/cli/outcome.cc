@@ -32,6 +32,16 @@ core::Stages stages_of(const json::object& job) {
     stages.claimed.push_back(std::move(stage));
   }
   stages.reason = core::from_word<core::StagesReason>(text_of(job, "stages_reason"));
+  for (const json::value& item : array_of(object_of(job, "earlier"), "pipelines")) {
+    if (!item.is_object()) continue;
+    core::EarlierPipeline pipeline;
+    pipeline.finding = core::from_word<core::EarlierFinding>(text_of(item.get_object(), "finding"))
+                           .value_or(core::EarlierFinding::excused);
+    for (const json::value& status : array_of(item.get_object(), "statuses")) {
+      if (status.is_int64()) pipeline.statuses.push_back(static_cast<int>(status.get_int64()));
+    }
+    stages.earlier.push_back(std::move(pipeline));
+  }
   return stages;
 }
 

@@ -85,6 +85,20 @@ void add_stages(std::string& out, const json::object& job) {
   }
 }
 
+void add_earlier(std::string& out, const json::object& job) {
+  const json::object& earlier = object_of(job, "earlier");
+  for (const json::value& item : array_of(earlier, "pipelines")) {
+    if (!item.is_object()) continue;
+    std::string text;
+    for (const json::value& status : array_of(item.get_object(), "statuses")) {
+      if (!status.is_int64()) continue;
+      text += (text.empty() ? "" : ", ") + std::to_string(status.get_int64());
+    }
+    add_line(out, "earlier", text + "  " + text_of(item.get_object(), "finding"));
+  }
+  if (flag_of(earlier, "truncated")) add_line(out, "earlier", "not watched to the end");
+}
+
 void add_receipts(std::string& out, const json::object& job) {
   for (const json::value& item : array_of(job, "receipts")) {
     if (!item.is_object()) continue;
@@ -165,6 +179,7 @@ std::string job_page(const json::object& job) {
   add_line(out, "status", status_of(job));
   add_line(out, "ending", safe_line(ending_of(job)));
   add_stages(out, job);
+  add_earlier(out, job);
   add_line(out, "cause", text_of(job, "cause"));
   add_line(out, "by", safe_line(text_of(job, "actor")));
   add_line(out, "reason", safe_line(text_of(job, "reason")));

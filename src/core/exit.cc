@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <system_error>
 #include <utility>
 
+#include "core/one_line.h"
 #include "core/pipeline.h"
 
 namespace waybill::core {
 namespace {
 
-constexpr int kSigpipeCode = 128 + 13;
-constexpr std::size_t kStatusesMax = 4096;
-constexpr std::size_t kStageTextMax = 200;   // characters
 constexpr std::size_t kStageLabelMax = 60;   // characters, inside a sentence
 constexpr std::size_t kReasonTextMax = 300;  // characters, inside a sentence
 constexpr std::size_t kStagesTold = 5;
@@ -24,134 +21,6 @@ constexpr std::array<std::string_view, 32> kSignalNames{
     "SIGFPE",    "SIGKILL", "SIGUSR1",   "SIGSEGV", "SIGUSR2",  "SIGPIPE", "SIGALRM", "SIGTERM",
     "SIGSTKFLT", "SIGCHLD", "SIGCONT",   "SIGSTOP", "SIGTSTP",  "SIGTTIN", "SIGTTOU", "SIGURG",
     "SIGXCPU",   "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO",   "SIGPWR",  "SIGSYS"};
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-// One line: runs of white space are one blank, other control characters a question mark; cut at a
-// character after `max` characters.
-std::string one_line(std::string_view text, std::size_t max) {
-  std::string line;
-  std::size_t characters = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool continues = (byte & 0xC0U) == 0x80U;
-    if (is_space(text[i])) {
-      if (line.empty() || line.back() == ' ') continue;
-    }
-    if (!continues && characters == max) {
-      while (!line.empty() && line.back() == ' ') line.pop_back();
-      return line + "…";
-    }
-    if (!continues) ++characters;
-    if (is_space(text[i])) {
-      line += ' ';
-    } else if (byte < 0x20 || byte == 0x7F) {
-      line += '?';
-    } else {
-      line += text[i];
-    }
-  }
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  return line;
-}
-
-std::optional<int> parse_status(std::string_view word) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc{} || end != word.data() + word.size() || word.empty()) return std::nullopt;
-  if (value < 0 || value > 255) return std::nullopt;
-  return value;
-}
-
-Stages none(StagesReason reason) {
-  Stages stages;
-  stages.reason = reason;
-  return stages;
-}
-
-std::size_t find_word(std::string_view text, std::string_view word) {
-  const auto outside = [](char c) {
-    return is_space(c) || std::string_view(";&|(){}'\"").find(c) != std::string_view::npos;
-  };
-  for (std::size_t at = text.find(word); at != std::string_view::npos;
-       at = text.find(word, at + 1)) {
-    const bool starts = at == 0 || outside(text[at - 1]);
-    const std::size_t end = at + word.size();
-    if (starts && (end == text.size() || outside(text[end]))) return at;
-  }
-  return std::string_view::npos;
-}
-
-bool holds_word(std::string_view text, std::string_view word) {
-  return find_word(text, word) != std::string_view::npos;
-}
-
-// The text sets an EXIT trap of its own, as far as one can see.
-bool sets_exit_trap(std::string_view text) {
-  if (holds_word(text, "TRAPEXIT")) return true;
-  const std::size_t trap = find_word(text, "trap");
-  if (trap == std::string_view::npos) return false;
-  const std::string_view rest = text.substr(trap);
-  for (const std::string_view name : {"EXIT", "exit", "SIGEXIT", "0"}) {
-    if (holds_word(rest, name)) return true;
-  }
-  return false;
-}
-
-StagesReason why_no_record(const CommandShape& shape, const std::string& command,
-                           const Exit& exit) {
-  if (shape.replaces_shell) return StagesReason::exec;
-  if (sets_exit_trap(command)) return StagesReason::user_exit_trap;
-  if (exit.kind == ExitKind::signaled) return StagesReason::killed;
-  return StagesReason::not_last;
-}
-
-StageFinding last_finding(int code, const std::string& text, bool negated) {
-  if (code == 0) return StageFinding::ok;
-  if (code == 1 && is_predicate(text)) return StageFinding::no_match;
-  // `! a | b` asks for it; 126 and above are not answers.
-  if (negated && code < 126) return StageFinding::no_match;
-  return StageFinding::failed;
-}
-
-StageFinding finding(int code, const std::string& text, StageFinding next) {
-  if (code == 0) return StageFinding::ok;
-  if (code == 1 && is_predicate(text)) return StageFinding::no_match;
-  if (code != kSigpipeCode) return StageFinding::failed;
-  const bool to_blame = next == StageFinding::failed || next == StageFinding::collateral;
-  return to_blame ? StageFinding::collateral : StageFinding::closed_early;
-}
-
-// Texts are known only when the tokenizer names one pipeline of as many stages, and the way the
-// shell ended does not leave another one open.
-bool names(const CommandShape& shape, const Exit& exit, std::size_t statuses) {
-  if (shape.stages.size() != statuses) return false;
-  if (exit.kind == ExitKind::signaled && shape.has_rival) return false;
-  return !shape.after_success_only || exit.success();
-}
-
-// The record holds: one stage for each status, findings from the last to the first.
-Stages claim(const CommandShape& shape, const Exit& exit, const StageRecord& record) {
-  const std::size_t count = record.statuses.size();
-  const bool named = names(shape, exit, count);
-  Stages stages;
-  stages.claimed.resize(count);
-  for (std::size_t i = count; i-- > 0;) {
-    const int code = record.statuses[i];
-    const std::string text = named ? shape.stages[i] : std::string();
-    Stage& stage = stages.claimed[i];
-    stage.command = one_line(text, kStageTextMax);
-    stage.exit = Exit::exited(code);
-    stage.finding = i + 1 == count
-                        ? last_finding(code, text, named && shape.negated && exit.success())
-                        : finding(code, text, stages.claimed[i + 1].finding);
-  }
-  return stages;
-}
-
-bool counts_as_failed(const Stage& stage) {
-  return stage.finding == StageFinding::failed || stage.finding == StageFinding::collateral;
-}
 
 std::string signal_text(int signal) {
   const std::string_view name = signal_name(signal);
@@ -211,7 +80,24 @@ std::string stage_clauses(const Stages& stages, bool (*wanted)(const Stage&)) {
 bool failed_itself(const Stage& stage) { return stage.finding == StageFinding::failed; }
 bool found_no_match(const Stage& stage) { return stage.finding == StageFinding::no_match; }
 
-std::string describe_code(int code, const Stages& stages, Verdict verdict) {
+// "; a pipeline ended with 101, 0 (not judged)": what was seen, and nobody can tell what of.
+std::string unsure_clause(const Stages& stages) {
+  const auto unsure = std::find_if(
+      stages.earlier.begin(), stages.earlier.end(),
+      [](const EarlierPipeline& one) { return one.finding == EarlierFinding::unsure; });
+  if (unsure == stages.earlier.end()) return "";
+  std::string text = "; a pipeline ended with ";
+  for (std::size_t i = 0; i < unsure->statuses.size(); ++i) {
+    if (i == kStagesTold) {
+      text += " …";
+      break;
+    }
+    text += (i > 0 ? ", " : "") + std::to_string(unsure->statuses[i]);
+  }
+  return text + " (not judged)";
+}
+
+std::string describe_stages(int code, const Stages& stages, Verdict verdict) {
   std::string text = "exit " + std::to_string(code);
   if (verdict == Verdict::stage_failed)
     return text + ", but " + stage_clauses(stages, failed_itself);
@@ -225,6 +111,10 @@ std::string describe_code(int code, const Stages& stages, Verdict verdict) {
   return no_match.empty() ? text : text + "; " + no_match;
 }
 
+std::string describe_code(int code, const Stages& stages, Verdict verdict) {
+  return describe_stages(code, stages, verdict) + unsure_clause(stages);
+}
+
 std::string describe_not_started(const Exit& exit) {
   std::string text = "could not start";
   if (!exit.step.empty()) text += ": " + one_line(exit.step, kStageLabelMax);
@@ -234,6 +124,10 @@ std::string describe_not_started(const Exit& exit) {
 }
 
 }  // namespace
+
+bool counts_as_failed(const Stage& stage) {
+  return stage.finding == StageFinding::failed || stage.finding == StageFinding::collateral;
+}
 
 Exit Exit::exited(int code) {
   Exit exit;
@@ -263,45 +157,6 @@ Exit Exit::unknown(std::string reason) {
   Exit exit;
   exit.reason = std::move(reason);
   return exit;
-}
-
-std::optional<StageRecord> parse_stage_record(const std::string& file) {
-  if (file.empty() || file.back() != '\n') return std::nullopt;
-  std::string_view line(file);
-  line.remove_suffix(1);
-  if (const auto newline = line.rfind('\n'); newline != std::string_view::npos)
-    line.remove_prefix(newline + 1);
-  StageRecord record;
-  bool first = true;
-  while (true) {
-    const std::size_t blank = std::min(line.find(' '), line.size());
-    const auto status = parse_status(line.substr(0, blank));
-    if (!status || record.statuses.size() == kStatusesMax) return std::nullopt;
-    if (first) {
-      record.shell_code = *status;
-    } else {
-      record.statuses.push_back(*status);
-    }
-    first = false;
-    if (blank == line.size()) return record;
-    line.remove_prefix(blank + 1);
-  }
-}
-
-Stages claim_stages(const std::string& command, const Exit& exit,
-                    const std::optional<StageRecord>& record, bool captured, bool shell_captures) {
-  if (!may_hold_pipeline(command)) return none(StagesReason::single);
-  const CommandShape shape = shape_of(command);
-  const std::size_t count = record ? record->statuses.size() : 0;
-  if (shape.understood && !shape.holds_pipeline && count < 2) return none(StagesReason::single);
-  if (!captured || !shell_captures) return none(StagesReason::shell_unsupported);
-  if (exit.kind == ExitKind::unknown) return none(StagesReason::lost);
-  if (exit.kind == ExitKind::not_started) return none(StagesReason::not_last);
-  if (!record) return none(why_no_record(shape, command, exit));
-  const bool agrees = exit.kind == ExitKind::signaled || exit.code == record->shell_code;
-  if (!agrees) return none(StagesReason::mismatch);
-  if (count < 2) return none(StagesReason::not_last);
-  return claim(shape, exit, *record);
 }
 
 Verdict judge(const Exit& exit, const Stages& stages) {

@@ -59,28 +59,32 @@ struct Stage {
   StageFinding finding = StageFinding::ok;
 };
 
+// Failed by itself or by its reader.
+bool counts_as_failed(const Stage& stage);
+
+// What is found about a pipeline that ended before the last one did (docs/truth.md).
+enum class EarlierFinding {
+  failed,   // a stage before the last failed, and nothing in the command looks at that
+  tested,   // the command looks at how it ended: `!`, `||`, `&&` with a status, PIPESTATUS
+  excused,  // nothing that a pipeline hides: SIGPIPE, no match, or only the last stage failed
+  unsure,   // the tokenizer cannot tell which pipeline this was
+};
+WAYBILL_WORDS(EarlierFinding, 4, "failed", "tested", "excused", "unsure");
+
+struct EarlierPipeline {
+  std::vector<int> statuses;
+  EarlierFinding finding = EarlierFinding::unsure;
+};
+
 struct Stages {
   std::vector<Stage> claimed;          // empty: not claimed, see reason
   std::optional<StagesReason> reason;  // set exactly when nothing is claimed
+  // What is claimed is an earlier pipeline that failed: the last of those that did.
+  bool claims_earlier = false;
+  bool history_kept = false;             // the shell was watched for earlier pipelines
+  bool history_truncated = false;        // but not to its end
+  std::vector<EarlierPipeline> earlier;  // those with a status other than 0, in order
 };
-
-// The record that the shell hook wrote: its own exit code and PIPESTATUS.
-struct StageRecord {
-  int shell_code = 0;
-  std::vector<int> statuses;
-};
-
-// Text of the last line of the hook's file: "<rc> <status>…\n", numbers of 0 to 255, at most 4096
-// statuses. nullopt when it does not parse, also when its newline is missing (a torn write).
-std::optional<StageRecord> parse_stage_record(const std::string& file);
-
-// Claims stages, or says why not (SUPERVISION 2.2, 2.4).
-//   `captured`: a hook was installed for this command.   `shell_captures`: this shell can be
-//   captured.   `command`: the shell text; empty for a job without a shell.
-// Texts of stages are one line of at most 200 characters, and only there when the tokenizer is
-// sure; without a text exit 1 of a predicate cannot be excused and counts as failed.
-Stages claim_stages(const std::string& command, const Exit& exit,
-                    const std::optional<StageRecord>& record, bool captured, bool shell_captures);
 
 // Never better than what was observed: an exit without a code is `unknown`.
 Verdict judge(const Exit& exit, const Stages& stages);

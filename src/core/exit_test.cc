@@ -1,5 +1,7 @@
 #include "core/exit.h"
 
+#include "core/stages.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -27,7 +29,9 @@ struct Case {
 
 Stages claim(const Case& c, bool shell_captures = true) {
   const bool captured = shell_captures && c.command.find('|') != std::string::npos;
-  return claim_stages(c.command, c.exit, parse_stage_record(c.record), captured, shell_captures);
+  return claim_stages(c.command, c.exit,
+                      {parse_stage_record(c.record), parse_stage_history(c.record), captured,
+                       shell_captures ? Shell::bash : Shell::other});
 }
 
 void expect_case(const Case& c) {

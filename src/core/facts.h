@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "core/exit.h"
+#include "core/stages.h"
 #include "core/words.h"
 
 namespace waybill::core {
@@ -83,6 +84,7 @@ struct JobFacts {
   EndedBy ended_by = EndedBy::itself;
   bool oom = false;  // the kernel says so
   std::optional<StageRecord> stages;
+  StageHistory history;   // of earlier pipelines
   bool captured = false;  // a stage hook was installed
   Proof proof = Proof::none;
   std::vector<ProcessNote> survivors;  // while stopping: what is not gone yet

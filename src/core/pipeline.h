@@ -14,6 +14,15 @@ namespace waybill::core {
 // purpose.
 bool may_hold_pipeline(std::string_view command);
 
+// A foreground pipeline of two or more stages at the top level.
+struct PipelineShape {
+  std::vector<std::string> stages;  // trimmed
+  bool negated = false;             // behind `!`
+  bool and_follows = false;         // the next thing is `&&`
+  bool or_follows = false;          // a `||` stands behind it in its list
+  bool is_last = false;             // no other foreground command stands behind it
+};
+
 // What the tokenizer makes of a whole command. It gives up (`understood` false) on here-documents,
 // functions, arrays, control structures (if, for, while, case …) and on anything unbalanced.
 struct CommandShape {
@@ -30,6 +39,10 @@ struct CommandShape {
   // Stages of the last top-level foreground pipeline of two or more, trimmed; empty when there is
   // none, or when another pipeline of as many stages could have been the last one that ran.
   std::vector<std::string> stages;
+  std::vector<PipelineShape> pipelines;  // all of them, in order
+  bool hides_pipelines = false;  // the main shell may run others: a group, eval, a trap's action
+  bool may_set_traps = false;    // whose actions would run behind the last pipeline
+  bool reads_statuses = false;   // PIPESTATUS is read by more than echo and printf
 };
 CommandShape shape_of(std::string_view command);
 

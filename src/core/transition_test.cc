@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "core/exit.h"
 #include "core/inbox.h"
 #include "core/owed.h"
 #include "core/retry.h"
@@ -164,6 +165,8 @@ TEST(Words, every_enumeration_reads_what_it_writes) {
   words_find_their_way_back<InboxState>();
   words_find_their_way_back<EventType>();
   words_find_their_way_back<OwedKind>();
+  words_find_their_way_back<StagesReason>();
+  words_find_their_way_back<EarlierFinding>();
 }
 
 }  // namespace

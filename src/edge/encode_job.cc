@@ -32,6 +32,17 @@ json::value encode_stages(const core::Stages& stages) {
   return out;
 }
 
+json::value encode_earlier(const core::Stages& stages) {
+  if (!stages.history_kept) return nullptr;
+  json::array pipelines;
+  for (const core::EarlierPipeline& one : stages.earlier) {
+    pipelines.push_back(
+        json::object{{"statuses", json::array(one.statuses.begin(), one.statuses.end())},
+                     {"finding", word(one.finding)}});
+  }
+  return json::object{{"pipelines", std::move(pipelines)}, {"truncated", stages.history_truncated}};
+}
+
 json::value encode_output(const core::OutputFacts& output) {
   json::array gaps;
   for (const core::Gap& gap : output.gaps) gaps.push_back(json::array{gap.from, gap.to});
@@ -151,6 +162,10 @@ void add_ending(json::object& out, const engine::JobView& job) {
   out["exit"] = terminal && job.exit ? encode_exit(*job.exit) : json::value(nullptr);
   out["stages"] = encode_stages(job.stages);
   out["stages_reason"] = word_or_null(job.stages.reason);
+  out["stages_of"] = job.stages.claimed.empty()  ? json::value(nullptr)
+                     : job.stages.claims_earlier ? json::value("earlier")
+                                                 : json::value("last");
+  out["earlier"] = encode_earlier(job.stages);
   out["cause"] = word_or_null(job.cause);
   out["actor"] = text_or_null(job.actor);
   out["reason"] = text_or_null(job.reason);

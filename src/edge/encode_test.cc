@@ -35,6 +35,8 @@ const std::set<std::string> kJobKeys{"id",
                                      "exit",
                                      "stages",
                                      "stages_reason",
+                                     "stages_of",
+                                     "earlier",
                                      "cause",
                                      "actor",
                                      "reason",
@@ -98,8 +100,9 @@ TEST(EncodeJob, HasEveryKeyOfTheContractAndNoUnknownOne) {
 TEST(EncodeJob, UnknownIsNull) {
   const json::value value = encode_job(engine::JobView{});
   const json::object& job = value.as_object();
-  for (const char* key : {"turn", "label", "verdict", "exit", "stages", "stages_reason", "cause",
-                          "proof", "queue_position", "started_at", "finished_at", "duration_ms"}) {
+  for (const char* key :
+       {"turn", "label", "verdict", "exit", "stages", "stages_reason", "stages_of", "earlier",
+        "cause", "proof", "queue_position", "started_at", "finished_at", "duration_ms"}) {
     EXPECT_TRUE(job.at(key).is_null()) << key;
   }
   EXPECT_TRUE(job.at("usage").as_object().at("cpu_ms").is_null());

@@ -85,14 +85,21 @@ core::Cause cause_of(const core::JobFacts& facts, const core::Exit& exit) {
 // The command as launched; what the stages are judged by.
 struct Launched {
   std::string command;  // "" for argv form
-  bool bash = false;    // a shell whose stages are captured
+  core::Shell shell = core::Shell::other;
 };
+
+core::Stages no_stages(core::StagesReason reason) {
+  core::Stages stages;
+  stages.reason = reason;
+  return stages;
+}
 
 core::Stages stages_of(const core::JobFacts& facts, const Launched& launched,
                        const std::optional<core::Exit>& exit) {
-  if (facts.supervision == core::Supervision::lost) return {{}, core::StagesReason::lost};
-  if (!exit) return {{}, core::StagesReason::single};
-  return core::claim_stages(launched.command, *exit, facts.stages, facts.captured, launched.bash);
+  if (facts.supervision == core::Supervision::lost) return no_stages(core::StagesReason::lost);
+  if (!exit) return no_stages(core::StagesReason::single);
+  return core::claim_stages(launched.command, *exit,
+                            {facts.stages, facts.history, facts.captured, launched.shell});
 }
 
 // Whether the ending may be called a stop: the wish was there first and its proof is, too (I7, I8).
@@ -149,8 +156,7 @@ Result<Launched> launched(Work& work, const store::JobRow& job) {
   if (!launch || launch->shell.empty()) return Launched{};
   TRY_ASSIGN(const std::string packed, work.sealer().unseal(launch->sealed, job.id.str()));
   TRY_ASSIGN(LaunchSecret secret, unpack_launch(packed));
-  const std::string name = launch->shell.substr(launch->shell.rfind('/') + 1);
-  return Launched{std::move(secret.command), name == "bash"};
+  return Launched{std::move(secret.command), core::shell_of(launch->shell)};
 }
 
 bool wakes(const store::JobRow& job, core::ReceiptName receipt) {

@@ -24,6 +24,7 @@ inline constexpr char kLaunchEnv[] = "launch.env";
 inline constexpr char kCommand[] = "command";
 inline constexpr char kLock[] = "lock";
 inline constexpr char kHook[] = "hook.bash";
+inline constexpr char kHookZsh[] = ".zshenv";
 inline constexpr char kStages[] = "stages";
 inline constexpr char kOut[] = "out";
 inline constexpr char kOutFifo[] = "out.fifo";

@@ -116,6 +116,40 @@ bool read_exit(const json::value& value, core::Exit& exit) {
   return reader.ok() && fits;
 }
 
+json::object history_object(const core::Stages& stages) {
+  json::array pipelines;
+  for (const core::EarlierPipeline& one : stages.earlier) {
+    json::object object;
+    object["statuses"] = json::array(one.statuses.begin(), one.statuses.end());
+    object["finding"] = core::to_word(one.finding);
+    pipelines.push_back(std::move(object));
+  }
+  json::object object;
+  object["claimed"] = stages.claims_earlier;
+  object["truncated"] = stages.history_truncated;
+  object["pipelines"] = std::move(pipelines);
+  return object;
+}
+
+bool read_history(const json::value& value, core::Stages& stages) {
+  Reader reader(value);
+  stages.history_kept = true;
+  stages.claims_earlier = reader.flag("claimed");
+  stages.history_truncated = reader.flag("truncated");
+  for (const json::value& item : reader.array("pipelines")) {
+    Reader one(item);
+    core::EarlierPipeline pipeline;
+    pipeline.finding = one.word<core::EarlierFinding>("finding");
+    for (const json::value& status : one.array("statuses")) {
+      if (!status.is_int64()) return false;
+      pipeline.statuses.push_back(static_cast<int>(status.get_int64()));
+    }
+    if (!one.ok()) return false;
+    stages.earlier.push_back(std::move(pipeline));
+  }
+  return reader.ok();
+}
+
 }  // namespace
 
 std::string encode_exit(const core::Exit& exit) { return json::serialize(exit_object(exit)); }
@@ -138,6 +172,7 @@ std::string encode_stages(const core::Stages& stages) {
   json::object object;
   object["claimed"] = std::move(claimed);
   object["reason"] = stages.reason ? json::value(core::to_word(*stages.reason)) : json::value("");
+  if (stages.history_kept) object["history"] = history_object(stages);
   return json::serialize(object);
 }
 
@@ -161,7 +196,11 @@ Result<core::Stages> decode_stages(std::string_view text) {
     stages.reason = core::from_word<core::StagesReason>(reason);
     if (!stages.reason) return fail(corrupt("list of stages"));
   }
-  if (!reader.ok()) return fail(corrupt("list of stages"));
+  // Rows of versions that kept no history have none.
+  const json::object* object = value.if_object();
+  const json::value* history = object == nullptr ? nullptr : object->if_contains("history");
+  if (!reader.ok() || (history != nullptr && !read_history(*history, stages)))
+    return fail(corrupt("list of stages"));
   return stages;
 }
 

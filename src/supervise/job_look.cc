@@ -185,7 +185,11 @@ core::JobFacts facts_of(const JobLook& look) {
   if (!look.final_record.good() && look.survivors.good() && look.lock_held) {
     facts.survivors = look.survivors.value.survivors;
   }
-  if (!look.stages.empty()) facts.stages = core::parse_stage_record(look.stages);
+  // A file this long is not the hook's.
+  if (look.stages.size() < kStagesBytesMax) {
+    facts.stages = core::parse_stage_record(look.stages);
+    facts.history = core::parse_stage_history(look.stages);
+  }
   if (!has_ended(look.supervision)) return facts;
   if (look.supervision == core::Supervision::generation_gone) {
     facts.exit = core::Exit::unknown("The machine that ran it is gone.");

@@ -10,6 +10,7 @@
 
 #include "supervise/channel_fixture.h"
 #include "supervise/launch_files.h"
+#include "supervise/stage_hook.h"
 
 namespace waybill::supervise {
 namespace {
@@ -146,17 +147,17 @@ TEST(LaunchFiles, only_bash_commands_with_a_pipe_are_captured) {
   LaunchOrder order;
   order.shell = "/bin/bash";
   order.command = "a | b";
-  EXPECT_TRUE(captures_stages(order));
+  EXPECT_EQ(captured_shell(order), core::Shell::bash);
   order.command = "a || b";
-  EXPECT_FALSE(captures_stages(order));
+  EXPECT_EQ(captured_shell(order), core::Shell::other);
   order.command = "a | b";
   order.env = {"POSIXLY_CORRECT=1"};
-  EXPECT_FALSE(captures_stages(order));
+  EXPECT_EQ(captured_shell(order), core::Shell::other);
   order.env.clear();
   order.shell = "/bin/dash";
-  EXPECT_FALSE(captures_stages(order));
+  EXPECT_EQ(captured_shell(order), core::Shell::other);
   order.shell.clear();
-  EXPECT_FALSE(captures_stages(order));
+  EXPECT_EQ(captured_shell(order), core::Shell::other);
 }
 
 TEST(LaunchFiles, shell_words_survive_quoting) {

@@ -90,6 +90,28 @@ TEST(Jobs, I9_a_failing_stage_is_not_success) {
   EXPECT_EQ(job.exit->code, 0);
 }
 
+TEST(Jobs, I9_an_earlier_pipeline_that_failed_unseen_is_not_success) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "cargo test | tail; echo rc=$?"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.captured = true;
+  facts.stages = core::StageRecord{0, {0}};
+  facts.history.pipelines = {{101, 0}};
+  facts.history.truncated = true;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.verdict, core::Verdict::stage_failed);
+  ASSERT_EQ(job.stages.claimed.size(), 2U);
+  EXPECT_EQ(job.stages.claimed[0].command, "cargo test");
+  EXPECT_TRUE(job.stages.claims_earlier);
+  EXPECT_TRUE(job.stages.history_kept);
+  EXPECT_TRUE(job.stages.history_truncated);
+  ASSERT_EQ(job.stages.earlier.size(), 1U);
+  EXPECT_EQ(job.stages.earlier[0].statuses, (std::vector<int>{101, 0}));
+  EXPECT_EQ(job.stages.earlier[0].finding, core::EarlierFinding::failed);
+}
+
 TEST(Jobs, I7_a_stop_is_terminal_only_with_its_proof) {
   World world;
   const auto made = world.ask<RunReply>(command(host(), "sleep 9"));

@@ -285,6 +285,7 @@ void PrintTo(const Code& row, std::ostream* out) { *out << row.command; }
 const Code kCodes[] = {
     {"false_cat", "false | cat", 119, "failed"},
     {"subshell_tee", "(exit 7) | tee /dev/null", 119, "failed"},
+    {"not_the_last_command", "(exit 7) | tail; echo rc=$?", 119, "failed"},
     {"inner_shell_to_a_file", "bash -c 'exit 4' > \"$TMP/l\" 2>&1", 4, "failed"},
     {"only_the_last_command_counts", "false; echo tail-ok", 0, "succeeded"},
     {"pipefail_is_the_callers_choice", "set -o pipefail; false | cat", 1, "failed"},
