@@ -35,10 +35,13 @@ class Journey {
   void begin() { call({"turn", "begin", "--turn", "t1"}); }
 
   // The command writes its id, then goes on with `rest`.
-  void run(const std::string& owner, const std::string& rest) {
+  void run(const std::string& owner, const std::string& rest,
+           const std::vector<std::string>& flags = {}) {
     const std::string command = "echo $WAYBILL_JOB >> '" + runs_ + "'; " + rest;
-    const json::value answer =
-        call({"run", "--turn", "t1", "--owner", owner, "--grace", "200ms", "--", command});
+    std::vector<std::string> words{"run", "--turn", "t1", "--owner", owner, "--grace", "200ms"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", command});
+    const json::value answer = call(words);
     job_ = text_at(answer, "job.id");
   }
 
@@ -66,6 +69,9 @@ class Journey {
   void acknowledge() {
     for (const auto& [event, times] : heard_) call({"ack", event});
   }
+
+  // Not made again when the daemon dies under it: what it had recorded must be enough.
+  void close_input() { daemon_.cli({"write", job_, "--close"}); }
 
   void stop() { call({"stop", job_, "--reason", "test", "--wait", "--timeout", "60s"}); }
 
@@ -148,6 +154,17 @@ void stop_journey(Journey& journey) {
   journey.end_turn();
 }
 
+// A job that waits for the end of its input.
+void input_journey(Journey& journey) {
+  journey.attach();
+  journey.begin();
+  journey.run("turn", "cat; exit 3", {"--stdin"});
+  journey.close_input();
+  journey.settle();
+  journey.end_turn();
+  journey.acknowledge();
+}
+
 struct Way {
   const char* name;
   void (*go)(Journey&);
@@ -156,6 +173,7 @@ struct Way {
 const Way kWays[] = {{"turn", turn_journey},
                      {"inbox", inbox_journey},
                      {"leftovers", leftover_journey},
+                     {"input", input_journey},
                      {"stop", stop_journey}};
 
 const Way& way_named(std::string_view name) {
@@ -167,6 +185,7 @@ const Way& way_to(std::string_view point) {
   const auto speaks_of = [&](std::string_view word) {
     return point.find(word) != std::string_view::npos;
   };
+  if (speaks_of("in_close")) return way_named("input");
   if (speaks_of("stop") || speaks_of("ctl")) return way_named("stop");
   if (speaks_of("leftovers") || speaks_of("draining")) return way_named("leftovers");
   if (speaks_of("inbox")) return way_named("inbox");
