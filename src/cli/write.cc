@@ -81,6 +81,8 @@ class Writer {
     params_["data_base64"] = edge::to_base64(bytes);
     params_["close"] = close;
     params_["timeout_ms"] = slice.count();
+    // While our own input was waited for the daemon may have gone: nothing was asked of it yet.
+    if (client_.wait_for_end(Millis{0})) TRY(client_.reconnect());
     auto answer = client_.call_once("job.write", params_);
     if (!answer) {
       return fail(ErrorCode::unavailable,

@@ -120,6 +120,7 @@ struct InputWrites::Write {
   bool stepping = false;
   bool changed = false;  // since the step that is under way began
   bool timed_out = false;
+  bool behind = false;  // its time was over before its turn
 };
 
 InputWrites::InputWrites(Loop& loop, Worker& reader, OutputWatch& watch, std::string data_dir,
@@ -159,6 +160,7 @@ void InputWrites::step(Number number) {
   write.fd.reset();
   // Whose time is over before its turn only learns how the job stands.
   const bool look_only = write.timed_out && !is_first(number);
+  write.behind = look_only;
   const bool queued = reader_.post([this, number, look_only, request = write.request,
                                     done = write.taken] {
     // A step that fails in an unforeseen way is still answered.
@@ -248,7 +250,8 @@ void InputWrites::answer_taken(Number number, bool closed) {
   reply.job = std::move(*write.job);
   reply.written = write.taken;
   reply.closed = closed;
-  const bool all = write.taken == write.request.data.size() && (closed || !write.request.close);
+  const bool all =
+      !write.behind && write.taken == write.request.data.size() && (closed || !write.request.close);
   reply.timed_out = write.timed_out && !all && !closed;
   answer(number, std::move(reply));
 }

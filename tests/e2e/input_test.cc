@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
+#include <memory>
 
 #include "e2e/harness.h"
 
@@ -51,8 +53,30 @@ class InputTest : public ::testing::Test {
       const json::value reply = client.call(
           "job.write", {{"job", job}, {"data", std::string(65536, 'x')}, {"timeout_ms", 50}});
       taken += static_cast<std::uint64_t>(number_at(reply, "result.written"));
-      if (at(reply, "result.timed_out").as_bool()) return taken;
+      const bool full = at(reply, "result.timed_out").as_bool();
+      if (full && taken > 0) return taken;  // otherwise it has not started yet
     }
+  }
+
+  // A writer whose input is there at once.
+  std::unique_ptr<Process> writer_of(const std::string& job, const std::string& input,
+                                     std::vector<std::string> flags = {}) {
+    Launch launch = write_of(job, "", std::move(flags));
+    launch.talks = true;
+    auto writer = std::make_unique<Process>(std::move(launch));
+    writer->say(input);
+    return writer;
+  }
+
+  // Even nothing at all waits behind a call that waits.
+  static bool is_waiting(RawClient& client, const std::string& job, Process& writer) {
+    const auto late = std::chrono::steady_clock::now() + kCap;
+    while (writer.running() && std::chrono::steady_clock::now() < late) {
+      const json::value reply =
+          client.call("job.write", {{"job", job}, {"data", ""}, {"timeout_ms", 100}});
+      if (at(reply, "result.timed_out").as_bool()) return true;
+    }
+    return false;
   }
 
   Daemon daemon;
@@ -235,12 +259,15 @@ TEST_F(InputTest, a_write_that_waits_ends_with_the_job) {
   RawClient client(daemon.socket());
   const std::uint64_t first = fill(client, stopped);
   fill(client, ended);
-  Process one(write_of(stopped, "x"));
-  Process other(write_of(ended, "x"));
+  const auto one = writer_of(stopped, "x");
+  const auto other = writer_of(ended, "x");
   EXPECT_GE(first, 4096U);
+  EXPECT_TRUE(is_waiting(client, stopped, *one));
+  EXPECT_TRUE(is_waiting(client, ended, *other));
   daemon.cli({"stop", stopped, "--wait"});
   gate.open();
-  for (Process* writer : {&one, &other}) {
+  for (Process* writer : {one.get(), other.get()}) {
+    writer->hang_up();
     const Output output = writer->finish();
     EXPECT_EQ(output.exit_code, kRefused) << output.describe();
     EXPECT_TRUE(contains(output.err, "has closed its standard input") ||
@@ -258,9 +285,11 @@ TEST_F(InputTest, a_leftover_that_reads_keeps_no_writer) {
                                        {"--stdin", "--leftovers", "keep"});
   RawClient client(daemon.socket());
   fill(client, id);
-  Process writer(write_of(id, "x"));
+  const auto writer = writer_of(id, "x");
+  EXPECT_TRUE(is_waiting(client, id, *writer));
   gate.open();
-  const Output output = writer.finish();
+  writer->hang_up();
+  const Output output = writer->finish();
   EXPECT_EQ(output.exit_code, kRefused) << output.describe();
   EXPECT_TRUE(contains(output.err, "already_terminal")) << output.err;
   daemon.cli({"stop", id, "--wait"});
@@ -270,18 +299,20 @@ TEST_F(InputTest, a_daemon_that_ends_hands_the_rest_to_the_next_one) {
   daemon.start();
   Gate gate(path("gate"));
   const std::string id = daemon.accept(gate.command() + "; exec cat", {"--stdin"});
+  const std::string before(32768, 'x');
+  EXPECT_EQ(write(id, before).exit_code, 0);
+  const std::string bytes = some_bytes(60'000);  // a part finds room
+  const auto writer = writer_of(id, bytes, {"--close"});
   RawClient client(daemon.socket());
-  const std::uint64_t before = fill(client, id);
-  const std::string bytes = some_bytes(1 << 19);
-  Process writer(write_of(id, bytes, {"--close"}));
-  client.call("job.write", {{"job", id}, {"data", "y"}, {"timeout_ms", 300}});
+  EXPECT_TRUE(is_waiting(client, id, *writer));
   daemon.terminate();
   daemon.start();
   gate.open();
-  const Output output = writer.finish();
+  writer->hang_up();
+  const Output output = writer->finish();
   EXPECT_EQ(output.exit_code, 0) << output.describe();
   daemon.finished(id);
-  EXPECT_TRUE(raw(id) == std::string(before, 'x') + bytes) << "the bytes differ";
+  EXPECT_TRUE(raw(id) == before + bytes) << "the bytes differ";
 }
 
 TEST_F(InputTest, nothing_is_written_twice_when_the_daemon_is_killed) {
@@ -290,21 +321,34 @@ TEST_F(InputTest, nothing_is_written_twice_when_the_daemon_is_killed) {
   const std::string id = daemon.accept(gate.command() + "; exec cat", {"--stdin"});
   RawClient client(daemon.socket());
   const std::uint64_t taken = fill(client, id);
-  Process writer(write_of(id, "never"));
-  // Its first call, which asks for nothing, has been answered when this has waited behind it.
-  client.call("job.write", {{"job", id}, {"data", "z"}, {"timeout_ms", 200}});
-  daemon.kill_9();
-  daemon.start();
-  const Output output = writer.finish();
-  // Its call was under way, or it had none yet and goes on with the next daemon.
-  if (output.exit_code == kNoDaemon) {
-    EXPECT_TRUE(contains(output.err, "nothing is written twice")) << output.err;
-  }
+  const auto writer = writer_of(id, "never");
+  EXPECT_TRUE(is_waiting(client, id, *writer));
+  daemon.restart();
+  writer->hang_up();
+  const Output output = writer->finish();
+  EXPECT_EQ(output.exit_code, kNoDaemon) << output.describe();
+  EXPECT_TRUE(contains(output.err, "nothing is written twice (0 bytes were taken)")) << output.err;
   gate.open();
   EXPECT_EQ(write(id, "", {"--close"}).exit_code, 0);
   daemon.finished(id);
-  const std::string end = raw(id).substr(taken);
-  EXPECT_TRUE(end.empty() || end == "never") << end.substr(0, 100);
+  EXPECT_EQ(raw(id).substr(taken), "");
+}
+
+TEST_F(InputTest, a_writer_whose_own_input_is_slow_outlives_the_daemon) {
+  daemon.start();
+  Bell bell(path("bell"));
+  const std::string id =
+      daemon.accept("while read -r line; do " + bell.command("$line") + "; done", {"--stdin"});
+  const auto writer = writer_of(id, "one\n", {"--close"});
+  EXPECT_EQ(bell.word(), "one");
+  RawClient client(daemon.socket());
+  client.call("job.write", {{"job", id}, {"data", ""}});  // its call has been answered
+  daemon.restart();
+  writer->say("two\n");
+  EXPECT_EQ(bell.word(), "two");
+  writer->hang_up();
+  EXPECT_EQ(writer->finish().exit_code, 0);
+  daemon.finished(id);
 }
 
 // ---- what stays behind -------------------------------------------------------------------------
@@ -329,7 +373,6 @@ TEST_F(InputTest, I13_what_was_written_is_nowhere_but_with_the_job) {
 TEST_F(InputTest, the_command_holds_its_reading_end_and_nothing_else) {
   daemon.start();
   const std::string id = daemon.accept("ls -l /proc/self/fd | grep -c ' -> '; cat", {"--stdin"});
-  EXPECT_EQ(mode_of(daemon.data_dir() + "/jobs/" + id), 0700U);
   EXPECT_EQ(write(id, "", {"--close"}).exit_code, 0);
   daemon.finished(id);
   EXPECT_EQ(raw(id), "4\n");  // 0, 1, 2 and the directory itself
