@@ -252,6 +252,9 @@ TEST_F(TerminalTest, a_command_that_survives_the_hang_up_is_adopted) {
       "trap '' HUP; echo before; " + bell.command("up") + "; " + gate.command() + "; exit 3",
       {"--pty"});
   ASSERT_TRUE(bell.word());
+  // What the supervisor has not read yet goes with the terminal.
+  Process follow(daemon.command({"logs", "--follow", "--raw", id}));
+  EXPECT_EQ(follow.line(), "before\r");
   ASSERT_EQ(::kill(pid_in(id, "shim_pid"), SIGKILL), 0);
   gate.open();
   const json::value job = daemon.finished(id);
