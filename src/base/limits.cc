@@ -59,6 +59,7 @@ const std::vector<SettingField>& setting_fields() {
       duration("offer_deadline", &Settings::offer_deadline, 100, kDayMs),
       duration("unheard_grace", &Settings::unheard_grace, 0, kDayMs),
       duration("client_start_deadline", &Settings::client_start_deadline, 1000, kDayMs),
+      duration("open_stdin_deadline", &Settings::open_stdin_deadline, 1000, 366 * kDayMs),
       count("max_consecutive_wakes", &Settings::max_consecutive_wakes, 0, 1000),
       duration("backoff_first", &Settings::backoff_first, 1, kDayMs),
       duration("backoff_max", &Settings::backoff_max, 1, kDayMs),

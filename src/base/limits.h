@@ -42,6 +42,7 @@ struct Settings {
   Millis unheard_grace{10000};
   std::uint64_t max_consecutive_wakes = 3;
   Millis client_start_deadline{3'600'000};
+  Millis open_stdin_deadline{3'600'000};
   Millis backoff_first{500};
   Millis backoff_max{60000};
 };

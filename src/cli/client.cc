@@ -175,8 +175,8 @@ Result<json::object> Client::answer_of(const std::string& line) const {
   return result->get_object();
 }
 
-std::optional<Result<json::object>> Client::try_call(std::string_view method,
-                                                     const json::object& params) {
+std::optional<Result<json::object>> Client::said_to(std::string_view method,
+                                                    const json::object& params) {
   const std::string id = std::to_string(++next_id_);
   const std::string line = edge::to_text(json::object{
       {"jsonrpc", "2.0"}, {"id", next_id_}, {"method", view(method)}, {"params", params}});
@@ -188,11 +188,22 @@ std::optional<Result<json::object>> Client::try_call(std::string_view method,
   Exchange done = exchange(line + "\n", id);
   if (done.lost == Lost::yes) return std::nullopt;
   if (!done.line) return fail(std::move(done.line.error()));
-  Result<json::object> answer = answer_of(*done.line);
-  if (!answer && answer.error().code == ErrorCode::unavailable && wait_for_end(kEndingMax)) {
+  return answer_of(*done.line);
+}
+
+std::optional<Result<json::object>> Client::try_call(std::string_view method,
+                                                     const json::object& params) {
+  auto answer = said_to(method, params);
+  if (answer && !*answer && !interrupted_ && answer->error().code == ErrorCode::unavailable &&
+      wait_for_end(kEndingMax)) {
     return std::nullopt;
   }
   return answer;
+}
+
+std::optional<Result<json::object>> Client::call_once(std::string_view method,
+                                                      const json::object& params) {
+  return said_to(method, params);
 }
 
 Result<json::object> Client::call(std::string_view method, const json::object& params) {

@@ -1,7 +1,7 @@
 #pragma once
 // A blocking client of the daemon: connects, says hello, starts a daemon when none runs, and asks
 // again after a daemon was restarted. Everything the command line asks can be asked twice: runs
-// carry a key, the rest is a read or changes nothing the second time.
+// carry a key, the rest is a read or changes nothing the second time. Only `write` is different.
 
 #include <boost/json/fwd.hpp>
 #include <functional>
@@ -45,6 +45,13 @@ class Client {
   Result<boost::json::object> call_waiting(std::string_view method, boost::json::object params,
                                            const Waiting& waiting);
 
+  // One call that must not be made twice. nullopt: the connection was lost before the answer came,
+  // and what became of the call is not known. Afterwards `reconnect` is in order.
+  std::optional<Result<boost::json::object>> call_once(std::string_view method,
+                                                       const boost::json::object& params);
+  // Makes the connection again, with a daemon that is started if need be.
+  Result<void> reconnect();
+
   // Until the daemon has closed this connection, at most `most`.
   bool wait_for_end(Millis most);
 
@@ -59,7 +66,6 @@ class Client {
   };
 
   Result<void> connect_once();
-  Result<void> reconnect();
   Result<void> start();
   Result<void> hello();
   Exchange exchange(const std::string& line, const std::string& id);
@@ -67,7 +73,10 @@ class Client {
   tl::unexpected<Error> gives_up() const;
   Exchange read_answer(const std::string& id);
   Result<boost::json::object> answer_of(const std::string& line) const;
-  // One try on the present connection; nullopt: it is lost.
+  // What the daemon said to one call on the present connection; nullopt: it is lost.
+  std::optional<Result<boost::json::object>> said_to(std::string_view method,
+                                                     const boost::json::object& params);
+  // The same; nullopt also when the daemon is ending and does not want to say anything.
   std::optional<Result<boost::json::object>> try_call(std::string_view method,
                                                       const boost::json::object& params);
 

@@ -14,6 +14,7 @@ Result<int> list_command(const Context& context);
 Result<int> logs_command(const Context& context);
 Result<int> wait_command(const Context& context);
 Result<int> stop_command(const Context& context);
+Result<int> write_command(const Context& context);
 Result<int> session_command(const Context& context);
 Result<int> turn_command(const Context& context);
 Result<int> inbox_command(const Context& context);

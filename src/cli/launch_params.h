@@ -21,6 +21,9 @@ std::vector<std::string> own_environment();
 std::string environment_block(std::vector<std::string> entries,
                               const std::vector<std::string>& changes);
 
+// What a terminal of the job's own is called: the caller's name for another one does not count.
+inline constexpr char kOwnTerminal[] = "TERM=dumb";
+
 // The process's working directory; cwd_missing when it was removed.
 Result<std::string> current_directory();
 

@@ -32,6 +32,8 @@ Result<int> perform(const Context& context) {
       return wait_command(context);
     case CommandId::stop:
       return stop_command(context);
+    case CommandId::write:
+      return write_command(context);
     case CommandId::session_attach:
     case CommandId::session_show:
     case CommandId::session_list:

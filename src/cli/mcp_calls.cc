@@ -25,6 +25,8 @@ constexpr std::size_t kShownJobsMax = 8;
 constexpr std::uint64_t kListMax = 50;
 // How long `stop` waits for the proof that every process is gone.
 constexpr Millis kStopWait{10000};
+// How long `write` waits for a job's start and for room.
+constexpr Millis kWriteWait{10000};
 
 std::uint64_t number_of(const McpTask& task, std::string_view name) {
   for (const edge::McpTool& tool : edge::mcp_tools()) {
@@ -217,11 +219,15 @@ Result<json::object> launch_params(const McpTask& task) {
   json::object params = mcp_caller(task.context, task.identity);
   pass_on(task, params, "command");
   pass_on(task, params, "label");
+  pass_on(task, params, "stdin");
+  pass_on(task, params, "pty");
   TRY_ASSIGN(const std::string directory, directory_of(task));
   set_bytes(params, "cwd", directory);
   const bool given = !task.identity.environment.empty();
-  params["env_base64"] =
-      edge::to_base64(environment_block(given ? task.identity.environment : own_environment(), {}));
+  std::vector<std::string> changes;
+  if (flag_of(*task.call.arguments, "pty")) changes.emplace_back(kOwnTerminal);
+  params["env_base64"] = edge::to_base64(
+      environment_block(given ? task.identity.environment : own_environment(), changes));
   params["umask"] = task.umask;
   if (!task.identity.turn.empty()) params["turn"] = task.identity.turn;
   if (const std::uint64_t seconds = number_of(task, "deadline_s"); seconds > 0) {
@@ -338,6 +344,35 @@ Result<McpAnswer> list(const McpTask& task) {
   return answer;
 }
 
+// Never made twice: of a call that is lost on the way it is not known what was taken.
+Result<McpAnswer> write(const McpTask& task) {
+  json::object params = mcp_caller(task.context, task.identity);
+  pass_on(task, params, "job");
+  pass_on(task, params, "close");
+  const std::string text = text_of(*task.call.arguments, "text");
+  params["data"] = text;
+  params["timeout_ms"] = kWriteWait.count();
+  TRY(task.client.call("version", {}));  // so that there is a daemon to write to
+  const auto reply = task.client.call_once("job.write", params);
+  if (!reply) {
+    TRY(task.client.reconnect());
+    return fail(ErrorCode::unavailable,
+                "The connection to the daemon was lost: it is not known whether the text was "
+                "taken. Look at the job's output before writing again.");
+  }
+  if (!*reply) return fail(reply->error());
+  McpAnswer answer = empty_answer();
+  const std::uint64_t written = count_of(**reply, "written").value_or(0);
+  const bool closed = flag_of(**reply, "closed");
+  (*answer.structured)["jobs"] = show_jobs(task, array_of(**reply, "jobs"), answer, false);
+  (*answer.structured)["written"] = written;
+  (*answer.structured)["closed"] = closed;
+  append_line(answer.text, std::to_string(written) + " of " + std::to_string(text.size()) +
+                               " bytes were taken" + (closed ? "; its input is closed." : "."));
+  if (flag_of(**reply, "timed_out")) append_line(answer.text, "The rest found no room in time.");
+  return answer;
+}
+
 Result<McpAnswer> stop(const McpTask& task) {
   json::object params = mcp_caller(task.context, task.identity);
   pass_on(task, params, "jobs");
@@ -405,6 +440,8 @@ Result<McpAnswer> perform(const McpTask& task) {
       return list(task);
     case edge::McpToolId::stop:
       return stop(task);
+    case edge::McpToolId::write:
+      return write(task);
     case edge::McpToolId::wait:
       return wait(task);
     case edge::McpToolId::inbox:

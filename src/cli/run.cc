@@ -58,13 +58,15 @@ Result<std::string> resolve_shell(const std::string& asked) {
 
 // The caller's own environment with --env on top.
 Result<std::string> environment_of(const Parsed& parsed) {
-  const std::vector<std::string> changes = parsed.all("--env");
+  std::vector<std::string> changes = parsed.all("--env");
   for (const std::string& given : changes) {
     const std::size_t equals = given.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return usage("--env needs NAME=value, not \"" + given + "\".");
     }
   }
+  // In front, so that --env TERM=… wins.
+  if (parsed.has("--pty")) changes.insert(changes.begin(), kOwnTerminal);
   return environment_block(own_environment(), changes);
 }
 

@@ -115,6 +115,17 @@ void add_jobs(std::vector<CommandInfo>& out) {
                   timeout_flag("With --wait; default 30s.")},
                  "Stop jobs: TERM, then KILL after the grace, until no process is left.",
                  R"({"jobs":[…]})"});
+  out.push_back({CommandId::write,
+                 "",
+                 "write",
+                 "JOB",
+                 1,
+                 1,
+                 false,
+                 {{"--close", "", false, "Afterwards the command reads the end of its input."},
+                  timeout_flag("Give up when it is not all taken; default: never. Exit 124.")},
+                 "Pass this command's standard input on to that of a job started with --stdin.",
+                 R"({"jobs":[{…}],"written":N,"closed":false,"timed_out":false})"});
 }
 
 void add_sessions(std::vector<CommandInfo>& out) {
@@ -371,9 +382,9 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 11> kPlannedCommands{
-    "write",  "send",   "release", "owners", "reconcile", "agent",
-    "worker", "answer", "message", "result", "prune"};
+constexpr std::array<std::string_view, 10> kPlannedCommands{
+    "send",   "release", "owners",  "reconcile", "agent",
+    "worker", "answer",  "message", "result",    "prune"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace

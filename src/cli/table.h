@@ -15,6 +15,7 @@ enum class CommandId {
   logs,
   wait,
   stop,
+  write,
   session_attach,
   session_show,
   session_list,

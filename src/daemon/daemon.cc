@@ -15,6 +15,7 @@
 #include "daemon/engine_seat.h"
 #include "daemon/engine_thread.h"
 #include "daemon/host_watch.h"
+#include "daemon/input_writes.h"
 #include "daemon/log.h"
 #include "daemon/log_waits.h"
 #include "daemon/logs.h"
@@ -88,6 +89,7 @@ struct Daemon::Impl {
   std::unique_ptr<OutputWatch> watch;
   std::unique_ptr<LogWaits> logs;
   std::unique_ptr<Monitors> monitors;
+  std::unique_ptr<InputWrites> writes;
   std::unique_ptr<DaemonService> service;
   std::optional<Listener> listener;
   std::unique_ptr<Server> server;
@@ -200,6 +202,8 @@ Result<void> Daemon::Impl::start_reader() {
       Monitors::Hooks{
           [this](core::MonitorFound found) { engine->tell(engine::MonitorTold{std::move(found)}); },
           [this](const std::string& text) { log->warn(text); }});
+  writes = std::make_unique<InputWrites>(loop, *reader, *watch, dir.path,
+                                         write_some_of(*queries, dir.path));
   return {};
 }
 
@@ -210,7 +214,7 @@ Result<void> Daemon::Impl::listen() {
     limits.connections_max = connections_max_of(files.rlim_cur, limits.connections_max);
   }
   service = std::make_unique<DaemonService>(DaemonService::Parts{
-      loop, *engine, *reader, *queries, *logs, settings,
+      loop, *engine, *reader, *queries, *logs, *writes, settings,
       [this] { return examine(*reader_database, {dir.path, store_path(dir.path), shim_path}); },
       [this] { end("a shutdown call"); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
@@ -246,7 +250,10 @@ void Daemon::Impl::end(const std::string& why) {
   reader->stop();
   monitors->stop();
   // After the answers that both threads have posted to the loop.
-  loop.post([this] { server->finish(kFlushWithin, [this] { loop.stop(); }); });
+  loop.post([this] {
+    writes->finish();
+    server->finish(kFlushWithin, [this] { loop.stop(); });
+  });
 }
 
 void Daemon::run() {

@@ -36,6 +36,7 @@ void DaemonService::submit(engine::Command command,
                            std::function<void(Result<engine::Reply>)> done) {
   if (const auto* closed = std::get_if<engine::ConnectionClosed>(&command)) {
     parts_.logs.connection_closed(closed->connection);
+    parts_.writes.connection_closed(closed->connection);
     parts_.engine.tell(*closed);
     return;
   }
@@ -104,6 +105,23 @@ void DaemonService::logs(edge::LogsRequest request,
                          std::function<void(Result<edge::LogsReply>)> done) {
   if (request.wait) request.wait = std::min(*request.wait, parts_.settings.wait_timeout_max);
   parts_.logs.start(std::move(request), std::move(done));
+}
+
+// A call with the host's key is refused like every other one when the host is fenced.
+void DaemonService::write(edge::WriteRequest request,
+                          std::function<void(Result<edge::WriteReply>)> done) {
+  if (const std::string poisoned = parts_.engine.poisoned(); !poisoned.empty()) {
+    return parts_.loop.post(
+        [done = std::move(done), poisoned] { done(fail(ErrorCode::unavailable, poisoned)); });
+  }
+  request.timeout = std::min(request.timeout, parts_.settings.wait_timeout_max);
+  if (!request.caller.host_key) return parts_.writes.start(std::move(request), std::move(done));
+  engine::SessionShowRequest who{request.caller};
+  to_engine(std::move(who), [this, request = std::move(request),
+                             done = std::move(done)](const Result<engine::Reply>& reply) {
+    if (!reply) return done(fail(reply.error()));
+    parts_.writes.start(request, done);
+  });
 }
 
 void DaemonService::doctor(std::function<void(std::vector<edge::Finding>)> done) {

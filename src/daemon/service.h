@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/engine_thread.h"
+#include "daemon/input_writes.h"
 #include "daemon/log_waits.h"
 #include "daemon/loop.h"
 #include "daemon/worker.h"
@@ -25,6 +26,7 @@ class DaemonService final : public edge::Service {
     Worker& reader;
     engine::Queries& queries;  // used on the reader's thread only
     LogWaits& logs;
+    InputWrites& writes;
     Settings settings;
     std::function<std::vector<edge::Finding>()> examine;  // on the reader's thread
     std::function<void()> end;                            // the daemon ends
@@ -38,6 +40,8 @@ class DaemonService final : public edge::Service {
   void submit(engine::Command command, std::function<void(Result<engine::Reply>)> done) override;
   void query(edge::Query query, std::function<void(Result<edge::QueryReply>)> done) override;
   void logs(edge::LogsRequest request, std::function<void(Result<edge::LogsReply>)> done) override;
+  void write(edge::WriteRequest request,
+             std::function<void(Result<edge::WriteReply>)> done) override;
   void doctor(std::function<void(std::vector<edge::Finding>)> done) override;
   void shutdown(edge::ShutdownRequest request, std::function<void(Result<void>)> done) override;
   const Settings& settings() const override;

@@ -61,6 +61,15 @@ void logs(Call& call, const Params& params, const CallContext& context) {
   });
 }
 
+void write(Call& call, const Params& params, const CallContext& context) {
+  Result<WriteRequest> request = write_request(params, context);
+  if (!request) return call.answer(fail(std::move(request.error())));
+  call.service.write(std::move(*request), [answer = call.answer](Result<WriteReply> reply) {
+    if (!reply) return answer(fail(std::move(reply.error())));
+    answer(encode_write(*reply));
+  });
+}
+
 // Which side of the revision the answer lies on says whether the time ran out.
 void session_wait(Call& call, const Params& params, const CallContext& context) {
   Result<engine::SessionWaitRequest> request = session_wait_request(params, context);
@@ -116,6 +125,8 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
       return call.submit(wait_request(params, context));
     case Method::job_stop:
       return call.submit(stop_request(params, context));
+    case Method::job_write:
+      return write(call, params, context);
     case Method::session_attach:
       return call.submit(attach_request(params, context));
     case Method::session_detach:

@@ -239,6 +239,38 @@ TEST_F(DispatchTest, ErrorsOfTheEngineComeThrough) {
   EXPECT_EQ(refused("inbox.take", json::object{}).code, ErrorCode::fenced);
 }
 
+TEST_F(DispatchTest, AWriteTakesAnyBytesUpToItsLimit) {
+  const std::string bytes("a\0\xff\n", 4);
+  service.write_reply->written = 4;
+  const auto answer =
+      call("job.write",
+           {{"job", "j"}, {"data_base64", to_base64(bytes)}, {"close", true}, {"timeout_ms", 7}});
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->at("written"), 4);
+  EXPECT_EQ(answer->at("closed"), false);
+  ASSERT_EQ(service.writes.size(), 1U);
+  EXPECT_EQ(service.writes[0].data, bytes);
+  EXPECT_TRUE(service.writes[0].close);
+  EXPECT_EQ(service.writes[0].timeout, Millis(7));
+  EXPECT_EQ(service.writes[0].caller.connection, 42U);
+  ASSERT_TRUE(call("job.write", {{"job", "j"}, {"data", "text"}}));
+  EXPECT_EQ(service.writes[1].data, "text");
+  EXPECT_EQ(service.writes[1].timeout, service.the_settings.wait_timeout);
+  EXPECT_EQ(refused("job.write", {{"job", "j"}, {"data", "x"}, {"data_base64", "eA=="}}).code,
+            ErrorCode::bad_request);
+  const std::string most(kInputBytesMax, 'x');
+  EXPECT_TRUE(call("job.write", {{"job", "j"}, {"data_base64", to_base64(most)}}));
+  EXPECT_EQ(refused("job.write", {{"job", "j"}, {"data_base64", to_base64(most + "x")}}).code,
+            ErrorCode::too_large);
+}
+
+TEST_F(DispatchTest, ATerminalIsDumbUnlessTheEnvironmentNamesIt) {
+  EXPECT_THAT(run({{"command", "x"}, {"pty", true}}).env, ElementsAre("TERM=dumb"));
+  EXPECT_THAT(run({{"command", "x"}, {"pty", true}, {"env", {{"TERM", "vt100"}}}}).env,
+              ElementsAre("TERM=vt100"));
+  EXPECT_TRUE(run({{"command", "x"}}).env.empty());
+}
+
 TEST_F(DispatchTest, EveryMethodIsServed) {
   for (const MethodInfo& info : methods()) {
     json::object params;

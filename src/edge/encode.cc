@@ -212,6 +212,13 @@ std::string encode_query(const QueryReply& reply) {
   return to_text(std::visit(QueryEncoder{}, reply));
 }
 
+std::string encode_write(const WriteReply& reply) {
+  return to_text(json::object{{"jobs", json::array{encode_job(reply.job)}},
+                              {"written", reply.written},
+                              {"closed", reply.closed},
+                              {"timed_out", reply.timed_out}});
+}
+
 std::string encode_logs(const LogsReply& logs) {
   json::array gaps;
   for (const core::Gap& gap : logs.gaps) gaps.push_back(json::array{gap.from, gap.to});

@@ -22,6 +22,7 @@ boost::json::value encode_error(const Error& error);
 std::string encode_reply(const engine::Reply& reply, const Settings& settings);
 std::string encode_query(const QueryReply& reply);
 std::string encode_logs(const LogsReply& logs);
+std::string encode_write(const WriteReply& reply);
 std::string encode_findings(const std::vector<Finding>& findings);
 
 }  // namespace waybill::edge

@@ -31,6 +31,10 @@ class FakeService final : public Service {
     log_requests.push_back(std::move(request));
     done(logs_reply);
   }
+  void write(WriteRequest request, std::function<void(Result<WriteReply>)> done) override {
+    writes.push_back(std::move(request));
+    done(write_reply);
+  }
   void doctor(std::function<void(std::vector<Finding>)> done) override { done(findings); }
   void shutdown(ShutdownRequest request, std::function<void(Result<void>)> done) override {
     shutdowns.push_back(std::move(request));
@@ -48,6 +52,8 @@ class FakeService final : public Service {
   Result<QueryReply> query_reply{engine::ListReply{}};
   std::vector<LogsRequest> log_requests;
   Result<LogsReply> logs_reply{LogsReply{}};
+  std::vector<WriteRequest> writes;
+  Result<WriteReply> write_reply{WriteReply{}};
   std::vector<Finding> findings;
   std::vector<ShutdownRequest> shutdowns;
 };

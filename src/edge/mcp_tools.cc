@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "edge/json.h"
+#include "edge/method.h"
 
 namespace waybill::edge {
 namespace {
@@ -55,6 +56,8 @@ McpTool start_tool() {
                  {},
                  "Wait this long for the end before answering."},
                 {"deadline_s", Kind::number, false, 1, 31622400, {}, {}, "End the job after this."},
+                {"stdin", Kind::flag, false, 0, 0, {}, {}, "Leave its input open for `write`."},
+                {"pty", Kind::flag, false, 0, 0, {}, {}, "Run it on a terminal."},
                 {"key",
                  Kind::text,
                  false,
@@ -140,6 +143,25 @@ McpTool stop_tool() {
                true,
                true,
                false};
+  add_common(tool.fields);
+  return tool;
+}
+
+McpTool write_tool() {
+  McpTool tool{McpToolId::write,
+               "write",
+               "Write to a job's input",
+               "Write to the input of a job started with `stdin`. Lines need their \\n.",
+               {{"job", Kind::text, true, 1, kIdBytesMax, {}, {}, "Job id."},
+                {"text", Kind::text, false, 0, kInputBytesMax, {}, {}, "The bytes as text."},
+                {"close", Kind::flag, false, 0, 0, {}, {}, "Then end its input."}},
+               {{"jobs", Shape::jobs, {}, "The job."},
+                {"written", Shape::number, {}, "Bytes that were taken."},
+                {"closed", Shape::flag, {}, "Nothing more can be written."}},
+               false,
+               true,
+               false,
+               true};
   add_common(tool.fields);
   return tool;
 }
@@ -413,8 +435,8 @@ const std::vector<McpField>& mcp_job_fields() {
 }
 
 const std::vector<McpTool>& mcp_tools() {
-  static const std::vector<McpTool> tools{start_tool(), output_tool(), list_tool(),
-                                          stop_tool(),  wait_tool(),   inbox_tool()};
+  static const std::vector<McpTool> tools{start_tool(), output_tool(), list_tool(), stop_tool(),
+                                          write_tool(), wait_tool(),   inbox_tool()};
   return tools;
 }
 

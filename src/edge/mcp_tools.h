@@ -13,7 +13,7 @@
 
 namespace waybill::edge {
 
-enum class McpToolId { start, output, list, stop, wait, inbox };
+enum class McpToolId { start, output, list, stop, write, wait, inbox };
 
 enum class McpArgumentKind {
   text,      // valid UTF-8 without NUL, at most `max` bytes

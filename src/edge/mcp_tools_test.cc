@@ -170,7 +170,8 @@ TEST(McpTools, TheListIsCompleteSmallAndTheSameEveryTime) {
     seen_by_models +=
         to_text(tool.at("inputSchema")).size() + tool.at("description").as_string().size();
   }
-  EXPECT_EQ(names, (std::set<std::string>{"start", "output", "list", "stop", "wait", "inbox"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"start", "output", "list", "stop", "write", "wait", "inbox"}));
   EXPECT_LT(seen_by_models, 4U * 1024);
 }
 

@@ -32,6 +32,9 @@ Param list(std::string_view name, ParamKind kind, std::uint64_t max, std::string
 Param bytes(std::string_view name, std::uint64_t max, std::string_view description) {
   return {name, ParamKind::bytes, false, 0, max, {}, description};
 }
+Param any_bytes(std::string_view name, std::uint64_t max, std::string_view description) {
+  return {name, ParamKind::any_bytes, false, 0, max, {}, description};
+}
 Param word(std::string_view name, std::vector<std::string_view> words,
            std::string_view description) {
   return {name, ParamKind::word, false, 0, 0, std::move(words), description};
@@ -83,7 +86,7 @@ MethodInfo run_method() {
            bytes("cwd_base64", kPathBytesMax, "The same for a path that is not valid UTF-8."),
            list("env", ParamKind::text_map, kLineBytesMax,
                 "The job's whole environment; nothing of the daemon's is added. Left out: empty."),
-           bytes(
+           any_bytes(
                "env_base64", kLineBytesMax,
                "The same as one block, NAME=value entries separated by NUL bytes, byte for byte."),
            id("turn", "The open turn that the job belongs to."),
@@ -181,6 +184,19 @@ void add_job_methods(std::vector<MethodInfo>& out) {
                     flag("wait", "Answer when every one is terminal."), wait_param()}),
        "`{\"jobs\": [job object], \"timed_out\": bool, \"reported\": delivery or null}`",
        {E::not_found, E::fenced}});
+  out.push_back(
+      {Method::job_write,
+       "job.write",
+       "Writes to the standard input of a job that was started with `stdin`. Waits for the job's "
+       "start and for room; bytes that were taken are never taken back, and an error means that "
+       "none of this call's were.",
+       with_caller({job_param(), text("data", kInputBytesMax, "Text. Or:"),
+                    any_bytes("data_base64", kInputBytesMax, "Any bytes."),
+                    flag("close", "Afterwards: the command reads the rest and then the end."),
+                    wait_param()}),
+       "`{\"jobs\": [job object], \"written\": how many bytes were taken, \"closed\": nothing more "
+       "can be written, \"timed_out\": bool}`",
+       {E::not_found, E::already_terminal, E::conflict, E::limit_reached, E::fenced}});
 }
 
 void add_session_methods(std::vector<MethodInfo>& out) {
@@ -192,24 +208,25 @@ void add_session_methods(std::vector<MethodInfo>& out) {
        "session.attach",
        "Takes the session over for the host of this key; an older host is fenced. The same key "
        "joins.",
-       with_caller({number("host_pid", 1, 4194304,
-                           "The lease lasts as long as this process (its start time is noted)."),
-                    number("lease_ms", 1000, 30 * kDayMs, "Lease after a turn's last call."),
-                    flag("one_shot", "The host will not return after its turn."),
-                    flag("join", "Only if no other host is there; `fenced` otherwise."),
-                    id("client", "Which program the host is: `claude`, `codex` …"),
-                    list("wrapper", ParamKind::text_list, kPathBytesMax,
-                         "Program and arguments that every command of the session is run through; "
-                         "replaces what was known."),
-                    list("allow", ParamKind::text_list, kPathBytesMax,
-                         "Patterns (`*`, `?`); a command must match one. Goes with `deny`."),
-                    list("deny", ParamKind::text_list, kPathBytesMax,
-                         "Patterns; a command that matches one is `forbidden`."),
-                    list("resume_argv", ParamKind::text_list, kLineBytesMax,
-                         "How to start the client again when it is closed and something waits; "
-                         "left out with `client`: it is never started."),
-                    text("resume_cwd", kPathBytesMax, "Where it is started."),
-                    bytes("resume_env_base64", kLineBytesMax, "Its environment, NUL-separated.")}),
+       with_caller(
+           {number("host_pid", 1, 4194304,
+                   "The lease lasts as long as this process (its start time is noted)."),
+            number("lease_ms", 1000, 30 * kDayMs, "Lease after a turn's last call."),
+            flag("one_shot", "The host will not return after its turn."),
+            flag("join", "Only if no other host is there; `fenced` otherwise."),
+            id("client", "Which program the host is: `claude`, `codex` …"),
+            list("wrapper", ParamKind::text_list, kPathBytesMax,
+                 "Program and arguments that every command of the session is run through; "
+                 "replaces what was known."),
+            list("allow", ParamKind::text_list, kPathBytesMax,
+                 "Patterns (`*`, `?`); a command must match one. Goes with `deny`."),
+            list("deny", ParamKind::text_list, kPathBytesMax,
+                 "Patterns; a command that matches one is `forbidden`."),
+            list("resume_argv", ParamKind::text_list, kLineBytesMax,
+                 "How to start the client again when it is closed and something waits; "
+                 "left out with `client`: it is never started."),
+            text("resume_cwd", kPathBytesMax, "Where it is started."),
+            any_bytes("resume_env_base64", kLineBytesMax, "Its environment, NUL-separated.")}),
        session,
        {E::fenced, E::owner_unrecoverable, E::state_corrupt}});
   out.push_back({Method::session_detach,
@@ -445,6 +462,7 @@ std::string_view kind_word(ParamKind kind) {
     case ParamKind::flag:
       return "true or false";
     case ParamKind::bytes:
+    case ParamKind::any_bytes:
       return "base64 text";
     case ParamKind::text_list:
       return "list of texts";

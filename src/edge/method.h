@@ -18,6 +18,7 @@ enum class Method {
   job_logs,
   job_wait,
   job_stop,
+  job_write,
   session_attach,
   session_detach,
   session_show,
@@ -48,7 +49,8 @@ enum class ParamKind {
   word,        // one of `words`
   number,      // whole, min..max
   flag,        // true or false
-  bytes,       // base64 of any bytes without NUL, unless said otherwise
+  bytes,       // base64 of any bytes without NUL
+  any_bytes,   // base64 of any bytes, at most `max` of them
   text_list,   // at most `max` texts
   word_list,   // each one of `words`
   bytes_list,  // at most `max` base64 texts
@@ -73,6 +75,9 @@ struct MethodInfo {
   std::string_view result;
   std::vector<ErrorCode> errors;  // besides bad_request and unavailable, which any call can get
 };
+
+// Most bytes that one job.write takes.
+inline constexpr std::uint64_t kInputBytesMax = 64 * 1024;
 
 const std::vector<MethodInfo>& methods();
 

@@ -55,7 +55,7 @@ Result<std::string> bytes_value(const Param& param, const json::value& value) {
                 "Parameter " + quoted(param.name) + " must be base64 with padding.");
   }
   if (out->size() > param.max) return too_large(param, out->size());
-  if (!param.name.ends_with("env_base64") && out->find('\0') != std::string::npos) {
+  if (param.kind != ParamKind::any_bytes && out->find('\0') != std::string::npos) {
     return fail(ErrorCode::bad_request,
                 "Parameter " + quoted(param.name) + " must not hold a NUL byte.");
   }
@@ -144,6 +144,7 @@ Result<Params::Value> value_of(const Param& param, const json::value& value) {
     case ParamKind::word:
       return as_value(word_value(param, value));
     case ParamKind::bytes:
+    case ParamKind::any_bytes:
       return as_value(bytes_value(param, value));
     case ParamKind::number:
       return as_value(number_value(param, value));

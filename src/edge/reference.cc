@@ -47,6 +47,7 @@ std::string limit_of(const Param& param) {
     case ParamKind::text:
     case ParamKind::id:
     case ParamKind::bytes:
+    case ParamKind::any_bytes:
       return "at most " + std::to_string(param.max) + " bytes";
     case ParamKind::word:
     case ParamKind::word_list: {

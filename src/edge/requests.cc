@@ -1,5 +1,7 @@
 #include "edge/requests.h"
 
+#include <algorithm>
+
 #include "edge/launch_check.h"
 #include "edge/process_stat.h"
 #include "text/line_pattern.h"
@@ -85,6 +87,13 @@ Result<std::vector<std::string>> environment_of(const Params& params, const Call
                                           " are allowed (setting environment_bytes_max).");
   }
   return entries;
+}
+
+// What the terminal can do, unless the caller has said it: nothing.
+void add_terminal_name(std::vector<std::string>& env) {
+  const bool named = std::any_of(
+      env.begin(), env.end(), [](const std::string& entry) { return entry.starts_with("TERM="); });
+  if (!named) env.emplace_back("TERM=dumb");
 }
 
 Result<void> take_command(const Params& params, const CallContext& context,
@@ -197,6 +206,7 @@ Result<engine::RunRequest> run_request(const Params& params, const CallContext& 
   if (params.flag("stdin")) request.stdin_policy = core::StdinPolicy::open;
   request.pty = params.flag("pty");
   TRY_ASSIGN(request.monitors, monitors_of(params, context));
+  if (request.pty) add_terminal_name(request.env);
   request.umask = static_cast<unsigned>(params.number("umask").value_or(022));
   request.cap_bytes = params.number("cap_bytes");
   request.owner = params.text("owner") == "turn" ? core::OwnerKind::turn : core::OwnerKind::session;
@@ -256,6 +266,18 @@ Result<engine::StopRequest> stop_request(const Params& params, const CallContext
   }
   request.reason = params.text("reason");
   request.wait = params.flag("wait");
+  TRY_ASSIGN(request.timeout,
+             timeout_of(params, "timeout_ms", context.settings.wait_timeout, context));
+  return request;
+}
+
+Result<WriteRequest> write_request(const Params& params, const CallContext& context) {
+  TRY(only_one_of(params, {"data", "data_base64"}));
+  WriteRequest request;
+  request.caller = caller_of(params, context);
+  request.job = JobId(params.text("job"));
+  request.data = params.text("data") + params.text("data_base64");
+  request.close = params.flag("close");
   TRY_ASSIGN(request.timeout,
              timeout_of(params, "timeout_ms", context.settings.wait_timeout, context));
   return request;

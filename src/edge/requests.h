@@ -22,6 +22,7 @@ Result<engine::ListRequest> list_request(const Params& params, const CallContext
 Result<LogsRequest> logs_request(const Params& params, const CallContext& context);
 Result<engine::WaitRequest> wait_request(const Params& params, const CallContext& context);
 Result<engine::StopRequest> stop_request(const Params& params, const CallContext& context);
+Result<WriteRequest> write_request(const Params& params, const CallContext& context);
 Result<engine::AttachRequest> attach_request(const Params& params, const CallContext& context);
 Result<engine::WakeRequest> wake_request(const Params& params, const CallContext& context);
 engine::CallRequest call_request(const Params& params, const CallContext& context);

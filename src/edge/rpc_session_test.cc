@@ -203,6 +203,7 @@ std::vector<json::value> wrong_values(const Param& param) {
     case ParamKind::id:
     case ParamKind::word:
     case ParamKind::bytes:
+    case ParamKind::any_bytes:
       out.emplace_back(1);
       out.emplace_back(false);
       out.emplace_back(json::string("a\0b", 3));

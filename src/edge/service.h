@@ -43,6 +43,23 @@ struct LogsReply {
   bool complete = false;  // the job is terminal and next_offset == end
 };
 
+// Bytes for the standard input of a job.
+struct WriteRequest {
+  engine::Caller caller;
+  JobId job;
+  std::string data;
+  bool close = false;      // afterwards
+  Millis timeout{30'000};  // for the job's start and for room
+};
+
+// Never hides bytes that were taken: an error means that none of them were.
+struct WriteReply {
+  engine::JobView job;
+  std::uint64_t written = 0;
+  bool closed = false;  // nothing more can be written
+  bool timed_out = false;
+};
+
 // What `doctor` finds about this daemon; one line each.
 struct Finding {
   std::string subject;  // "store", "shim", "survival", "sandbox" …
@@ -63,6 +80,7 @@ class Service {
   virtual void submit(engine::Command command, std::function<void(Result<engine::Reply>)> done) = 0;
   virtual void query(Query query, std::function<void(Result<QueryReply>)> done) = 0;
   virtual void logs(LogsRequest request, std::function<void(Result<LogsReply>)> done) = 0;
+  virtual void write(WriteRequest request, std::function<void(Result<WriteReply>)> done) = 0;
   virtual void doctor(std::function<void(std::vector<Finding>)> done) = 0;
   // `done` is called when the stop wishes are confirmed (stop_jobs) or at once; then the daemon
   // ends.

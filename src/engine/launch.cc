@@ -204,6 +204,12 @@ void keep_from_wrapper(std::vector<std::string>& env, std::vector<std::string>& 
   std::erase_if(env, meant);
 }
 
+// A command that may wait for input that never comes has an end by default.
+std::optional<Millis> deadline_of(const RunRequest& request, const Settings& settings) {
+  if (request.deadline || request.stdin_policy != core::StdinPolicy::open) return request.deadline;
+  return settings.open_stdin_deadline;
+}
+
 Result<void> store_launch(Work& work, const RunRequest& request, const store::JobRow& job,
                           std::vector<std::string> wrapper) {
   const Settings& settings = work.settings();
@@ -211,7 +217,7 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
   launch.job = job.id;
   launch.shell = request.shell;
   launch.wrapper = std::move(wrapper);
-  launch.deadline = request.deadline;
+  launch.deadline = deadline_of(request, settings);
   launch.grace = request.grace.value_or(settings.stop_grace);
   launch.umask = request.umask;
   launch.cap_bytes = request.cap_bytes.value_or(settings.output_cap_bytes);
@@ -298,7 +304,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   reply.job.wrapper = std::move(wrapper);
   reply.job.stdin_policy = request.stdin_policy;
   reply.job.pty = request.pty;
-  reply.job.deadline = request.deadline;
+  reply.job.deadline = deadline_of(request, work.settings());
   reply.delivery_path = path_of(request, reachable);
   return reply;
 }

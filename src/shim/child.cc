@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -61,14 +62,34 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-void set_stdio(const ChildPlan& plan) {
-  const int null = open("/dev/null", O_RDONLY);
-  if (null < 0 || dup2(null, 0) < 0) report(plan, ChildStep::stdio);
-  if (null > 2) close(null);
+// The terminal becomes the controlling one of the new session, so that its signals find the job.
+void set_terminal(const ChildPlan& plan) {
+  if (plan.terminal < 0) errno = -plan.terminal;
+  if (plan.terminal < 0 || ioctl(plan.terminal, TIOCSCTTY, 0) != 0) report(plan, ChildStep::pty);
+  if (dup2(plan.terminal, 1) < 0 || dup2(plan.terminal, 2) < 0) report(plan, ChildStep::pty);
+}
+
+void set_input(const ChildPlan& plan) {
+  int from = plan.stdin_read;
+  if (plan.launch->open_stdin && plan.launch->pty) from = plan.terminal;
+  const int null = from < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+  if (dup2(from < 0 ? null : from, 0) < 0) report(plan, ChildStep::stdio);
+}
+
+void set_output(const ChildPlan& plan) {
   // Read and write: the job is not ended by SIGPIPE when its supervisor is lost.
   const int out = openat(plan.dir, kOutFifo, O_RDWR);
   if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) report(plan, ChildStep::output);
   if (out > 2) close(out);
+}
+
+void set_stdio(const ChildPlan& plan) {
+  if (plan.launch->pty) {
+    set_terminal(plan);
+  } else {
+    set_output(plan);
+  }
+  set_input(plan);
 }
 
 const char* path_of(const char** envp) {
@@ -117,6 +138,8 @@ const char* word_of(int step) {
       return "chdir";
     case ChildStep::exec:
       return "exec";
+    case ChildStep::pty:
+      return "pty";
   }
   return "unknown";
 }

@@ -30,6 +30,9 @@ inline constexpr char kOut[] = "out";
 inline constexpr char kOutFifo[] = "out.fifo";
 inline constexpr char kOutGaps[] = "out.gaps";
 inline constexpr char kCtl[] = "ctl";
+inline constexpr char kInFifo[] = "in.fifo";
+inline constexpr char kInCloseTmp[] = "in.close.tmp";
+inline constexpr char kInClose[] = "in.close";
 inline constexpr char kStartTmp[] = "start.tmp";
 inline constexpr char kStart[] = "start.json";
 inline constexpr char kExitTmp[] = "exit.tmp";
@@ -61,5 +64,9 @@ inline constexpr std::uint64_t kDefaultHead = 1024ULL * 1024;
 inline constexpr std::size_t kGapsMax = 32;
 inline constexpr std::size_t kNotesMax = 32;
 inline constexpr std::size_t kCmdlineBytesMax = 200;
+
+// Of a job's own terminal, until the command sets it itself.
+inline constexpr unsigned short kTerminalRows = 24;
+inline constexpr unsigned short kTerminalColumns = 80;
 
 }  // namespace waybill::shim

@@ -181,14 +181,26 @@ int record_start(const ShimSetup& setup, const ShimConfig& config) {
   return fsync(setup.dir) == 0 ? 0 : errno;
 }
 
+// Where output comes from and input goes to. A terminal that cannot be had is reported by the
+// child: the command was not started.
+int prepare_streams(ShimSetup& setup, const Launch& launch) {
+  if (launch.pty) {
+    setup.terminal.open(launch.open_stdin);
+    setup.fifo = setup.terminal.ours;
+  } else {
+    setup.fifo = open_fifo(setup.dir, kOutFifo);
+    if (setup.fifo < 0) return -setup.fifo;
+  }
+  return launch.open_stdin ? setup.input.open(setup.dir, setup.terminal.ours) : 0;
+}
+
 // Everything that must be there before a child exists.
-int prepare_files(ShimSetup& setup) {
+int prepare_files(ShimSetup& setup, const Launch& launch) {
   setup.ctl = open_fifo(setup.dir, kCtl);
   if (setup.ctl < 0) return -setup.ctl;
   // An ordinary user has 64 MiB of pipes in all, and beyond that new ones shrink to two pages.
   fcntl(setup.ctl, F_SETPIPE_SZ, kCtlBytes);
-  setup.fifo = open_fifo(setup.dir, kOutFifo);
-  if (setup.fifo < 0) return -setup.fifo;
+  if (const int error = prepare_streams(setup, launch)) return error;
   setup.exit_fd = reserve_record(setup.dir, kExitTmp, kExitReserve);
   if (setup.exit_fd < 0) return -setup.exit_fd;
   setup.final_fd = reserve_record(setup.dir, kFinalTmp, kFinalReserve);
@@ -229,9 +241,12 @@ int start(ShimSetup& setup, const ShimConfig& config, const Loaded& loaded) {
   if (const int error = make_pipe(gate)) return error;
   if (const int error = make_pipe(status)) return error;
   plan.gate_read = gate.read, plan.gate_write = gate.write, plan.status_write = status.write;
+  plan.stdin_read = setup.input.child_end();
+  plan.terminal = setup.terminal.error != 0 ? -setup.terminal.error : setup.terminal.jobs;
   setup.main = fork();
   if (setup.main < 0) return errno;
   if (setup.main == 0) run_child(plan);
+  setup.input.forget_child_end();
   close(gate.read);
   close(status.write);
   setup.status = status.read;
@@ -265,7 +280,7 @@ int shim_main(const char* path) {
   if (const int error = load(setup.dir, loaded)) return error;
   const ShimConfig config = config_of(loaded.launch);
   crash_here(config.crash_point, "shim.after_lock");
-  if (const int error = prepare_files(setup)) return error;
+  if (const int error = prepare_files(setup, loaded.launch)) return error;
   // After ctl was opened: a wish that comes later leaves a byte there.
   if (faccessat(setup.dir, kStopReq, F_OK, 0) == 0) return ECANCELED;
   Shim* shim = new (shim_memory) Shim(setup, config);

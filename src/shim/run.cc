@@ -69,9 +69,13 @@ std::int64_t Shim::until(std::int64_t at_ns) const {
   return left > 0 ? left : 0;
 }
 
-// Waits for output, a child's end, a stop wish or the time-out, and deals with the first three.
+// Waits for output, input, a child's end, a wish or the time-out, and deals with all but the last.
 void Shim::pump(std::int64_t timeout_ns) {
-  pollfd fds[3] = {{setup_.signals, POLLIN, 0}, {setup_.fifo, POLLIN, 0}, {setup_.ctl, POLLIN, 0}};
+  pollfd fds[4] = {{setup_.signals, POLLIN, 0},
+                   {setup_.fifo, POLLIN, 0},
+                   {setup_.ctl, POLLIN, 0},
+                   {setup_.input.wanted(), POLLIN, 0}};
+  if (setup_.input.types()) fds[1].events |= POLLOUT;
   if (out_.dirty()) {
     const std::int64_t sync_in = until(last_sync_ns_ + kSyncEvery);
     if (sync_in < timeout_ns) timeout_ns = sync_in;
@@ -82,7 +86,7 @@ void Shim::pump(std::int64_t timeout_ns) {
     wait.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
     wait.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
   }
-  const int ready = ppoll(fds, 3, bounded ? &wait : nullptr, nullptr);
+  const int ready = ppoll(fds, 4, bounded ? &wait : nullptr, nullptr);
   if (out_.dirty() && mono_ns() - last_sync_ns_ >= kSyncEvery) {
     out_.sync();
     last_sync_ns_ = mono_ns();
@@ -94,7 +98,8 @@ void Shim::pump(std::int64_t timeout_ns) {
   }
   if (fds[2].revents != 0) read_ctl();
   // An ended main process goes on record first; drain() reads what is left.
-  if (fds[1].revents != 0 && (!main_ended_ || exit_durable_)) read_output();
+  if ((fds[1].revents & ~POLLOUT) != 0 && (!main_ended_ || exit_durable_)) read_output();
+  if (fds[3].revents != 0 || (fds[1].revents & POLLOUT) != 0) setup_.input.move();
 }
 
 // One turn of reading. True when the FIFO was found empty.
@@ -102,6 +107,7 @@ bool Shim::read_output() {
   for (int i = 0; i < kReadsPerTurn; ++i) {
     const ssize_t n = read(setup_.fifo, output_buffer, sizeof output_buffer);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EIO && setup_.terminal.ours >= 0) hung_up();
     if (n <= 0) return true;
     last_output_ns_ = mono_ns();
     if (!discard_) out_.append(output_buffer, static_cast<std::size_t>(n));
@@ -118,6 +124,11 @@ void Shim::widen_fifo(std::size_t got) {
   const bool full = got == sizeof output_buffer || static_cast<int>(got) >= fifo_bytes_;
   if (full) fifo_bytes_ = fcntl(setup_.fifo, F_SETPIPE_SZ, kFifoBytesMax) < 0 ? -1 : kFifoBytesMax;
   if (fifo_bytes_ == kFifoBytesMax) fifo_bytes_ = -1;
+}
+
+// Without a new other side nothing can be read any more, and the descriptor would never be quiet.
+void Shim::hung_up() {
+  if (!setup_.terminal.reopen()) setup_.fifo = -1;
 }
 
 void Shim::read_all_output() {
@@ -138,12 +149,13 @@ void Shim::read_signals() {
   }
 }
 
-// A byte in ctl means: look at stop.req, which is the wish itself.
+// A byte in ctl means: look at stop.req and in.close, which are the wishes themselves.
 void Shim::read_ctl() {
   char bytes[64];
   while (read(setup_.ctl, bytes, sizeof bytes) > 0) {
   }
   if (faccessat(setup_.dir, kStopReq, F_OK, 0) == 0) stop_seen_ = true;
+  if (faccessat(setup_.dir, kInClose, F_OK, 0) == 0) setup_.input.end();
 }
 
 // Takes every ended child. The main process is looked at without being reaped: its pid must not be
@@ -213,6 +225,7 @@ void Shim::on_main_exit() {
   syscall(SYS_waitid, P_PID, setup_.main, &info_, WEXITED | WNOWAIT, &usage_);
   ended_mono_ns_ = mono_ns();
   ended_wall_ms_ = wall_ms();
+  setup_.input.drop();
   JsonLine line;
   build_exit(line);
   put_reserved(setup_.exit_fd, {setup_.dir, kExitTmp, kExit}, line);
@@ -351,7 +364,8 @@ void Shim::write_final() {
 void Shim::run(const ShimSetup& setup) {
   setup_ = setup;
   struct stat info{};
-  if (fstat(setup_.fifo, &info) == 0) fifo_id_ = {info.st_dev, info.st_ino};
+  const int output = setup_.terminal.jobs >= 0 ? setup_.terminal.jobs : setup_.fifo;
+  if (fstat(output, &info) == 0) fifo_id_ = {info.st_dev, info.st_ino};
   last_sync_ns_ = mono_ns();
   read_ctl();
   run_main();

@@ -15,6 +15,8 @@
 #include "shim/launch.h"
 #include "shim/output_file.h"
 #include "shim/proc.h"
+#include "shim/pty.h"
+#include "shim/stdin.h"
 
 namespace waybill::shim {
 
@@ -27,11 +29,13 @@ std::int64_t wall_ms();
 struct ShimSetup {
   int dir = -1;
   int signals = -1;  // signalfd of SIGCHLD and SIGUSR1
-  int fifo = -1;
+  int fifo = -1;     // where the job's output comes from; of a job with a terminal, our side of it
   int ctl = -1;
   int exit_fd = -1;   // exit.tmp, space reserved
   int final_fd = -1;  // final.tmp, space reserved
   int status = -1;    // the child's failure, or end of file once it has exec'ed
+  Terminal terminal;  // with pty
+  Input input;        // with an open stdin
   pid_t main = -1;
   std::int64_t started_wall_ms = 0;
   std::int64_t started_mono_ns = 0;
@@ -67,6 +71,7 @@ class Shim {
   // run.cc
   void pump(std::int64_t timeout_ns);
   bool read_output();
+  void hung_up();
   void widen_fifo(std::size_t got);
   void read_all_output();
   void read_ctl();

@@ -15,6 +15,7 @@
 #include "shim/files.h"
 #include "shim/record.h"
 #include "supervise/channel_loop.h"
+#include "supervise/job_input.h"
 
 namespace waybill::supervise {
 namespace {
@@ -195,6 +196,8 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
       hold_output(job, *look.dir);
       watch_shim(job, look);
       if (job.stop_wanted) confirm_stop(job, look);
+      // A daemon may have died between the wish to close the input and the hint.
+      if (job.answer_owed && look.dir->probe(shim::kInClose) == 0) hint_close(*look.dir);
       return report(job, facts_of(look));
     case core::Supervision::orphaned:
     case core::Supervision::lost:

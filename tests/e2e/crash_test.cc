@@ -71,6 +71,9 @@ class Journey {
     for (const auto& [event, times] : heard_) call({"ack", event});
   }
 
+  // Not made again when the daemon dies under it: what it had recorded must be enough.
+  void close_input() { daemon_.cli({"write", job_, "--close"}); }
+
   void stop() { call({"stop", job_, "--reason", "test", "--wait", "--timeout", "60s"}); }
 
   Gate& gate() { return gate_; }
@@ -165,6 +168,17 @@ void monitor_journey(Journey& journey) {
   journey.acknowledge();
 }
 
+// A job that waits for the end of its input.
+void input_journey(Journey& journey) {
+  journey.attach();
+  journey.begin();
+  journey.run("turn", "cat; exit 3", {"--stdin"});
+  journey.close_input();
+  journey.settle();
+  journey.end_turn();
+  journey.acknowledge();
+}
+
 struct Way {
   const char* name;
   void (*go)(Journey&);
@@ -173,6 +187,7 @@ struct Way {
 const Way kWays[] = {{"turn", turn_journey},
                      {"inbox", inbox_journey},
                      {"leftovers", leftover_journey},
+                     {"input", input_journey},
                      {"stop", stop_journey},
                      {"monitor", monitor_journey}};
 
@@ -185,6 +200,7 @@ const Way& way_to(std::string_view point) {
   const auto speaks_of = [&](std::string_view word) {
     return point.find(word) != std::string_view::npos;
   };
+  if (speaks_of("in_close")) return way_named("input");
   if (speaks_of("stop") || speaks_of("ctl")) return way_named("stop");
   if (speaks_of("leftovers") || speaks_of("draining")) return way_named("leftovers");
   if (speaks_of("monitor")) return way_named("monitor");

@@ -353,6 +353,29 @@ TEST_F(McpTest, AfterTheDaemonWasKilledCallsGoOn) {
   EXPECT_EQ(text_at(agent.answer(waits), "result.structuredContent.jobs.0.status"), "succeeded");
 }
 
+TEST_F(McpTest, AProgramOnATerminalIsTalkedTo) {
+  Agent agent(launch({"TERM=xterm"}));
+  agent.initialize();
+  const json::value started =
+      agent.call("start", {{"command", "read -rp 'name? ' x; echo \"$TERM got $x\"; cat"},
+                           {"pty", true},
+                           {"stdin", true},
+                           {"yield_ms", 0}});
+  const std::string job = job_of(started);
+  const json::value written = agent.call("write", {{"job", job}, {"text", "you\n"}});
+  EXPECT_EQ(number_at(written, "structuredContent.written"), 4);
+  EXPECT_FALSE(at(written, "structuredContent.closed").as_bool());
+  EXPECT_EQ(text_at(written, "structuredContent.jobs.0.status"), "running");
+  EXPECT_THAT(text(written), HasSubstr("4 of 4 bytes were taken."));
+  agent.call("write", {{"job", job}, {"text", "bye\n"}, {"close", true}});
+  const json::value ended = agent.call("wait", {{"jobs", {json::value(job)}}});
+  EXPECT_EQ(text_at(ended, "structuredContent.jobs.0.status"), "succeeded");
+  EXPECT_THAT(text_at(ended, "structuredContent.jobs.0.output.text"), HasSubstr("dumb got you\n"));
+  const json::value late = agent.call("write", {{"job", job}, {"text", "x"}});
+  EXPECT_TRUE(is_error(late));
+  EXPECT_EQ(text_at(late, "structuredContent.error.code"), "already_terminal");
+}
+
 TEST_F(McpTest, TheModernEraNeedsNoHandshake) {
   Agent agent(launch());
   agent.speak_modern();
