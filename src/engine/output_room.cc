@@ -149,8 +149,13 @@ void OutputRoom::check() {
     return relieve(everybody, live);
   };
   if (auto looked = look(); !looked) {
-    parts_.warn("room for output could not be made: " + looked.error().message);
+    // Once, not every few seconds.
+    if (std::exchange(trouble_, looked.error().message) != trouble_) {
+      parts_.warn("room for output could not be made: " + trouble_);
+    }
     more_ = false;
+  } else {
+    trouble_.clear();
   }
   // What was too much for one transaction goes on at once; whoever else waits comes in between.
   last_ = parts_.clock.mono();

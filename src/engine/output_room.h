@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -63,6 +64,7 @@ class OutputRoom {
   MonoTime last_{};
   MonoTime due_{};
   bool asked_ = false;
+  std::string trouble_;  // of the last check
   bool more_ = false;  // there was more to do than fits into one transaction
 };
 

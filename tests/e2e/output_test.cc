@@ -117,6 +117,16 @@ TEST(OutputTest, I14_a_line_of_fifty_megabytes_is_read_in_bounded_pieces) {
   EXPECT_LT(std::stoull(status.substr(peak + 6)), 100U * 1024) << "kB at most";
 }
 
+// What a job opens anew goes to the same place, and cuts nothing off.
+TEST(OutputTest, O16_what_is_written_by_name_keeps_its_place) {
+  Daemon daemon;
+  daemon.start();
+  const Output output = daemon.cli({"run", "--wait", "--",
+                                    "echo a; echo b > /dev/stdout; echo c; "
+                                    "echo d | tee /dev/stderr > /dev/null; echo e"});
+  EXPECT_EQ(output.out, "a\nb\nc\nd\ne\n") << output.describe();
+}
+
 TEST(OutputTest, several_followers_each_get_all_of_it) {
   Daemon daemon;
   daemon.start();
