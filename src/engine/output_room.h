@@ -65,7 +65,7 @@ class OutputRoom {
   MonoTime due_{};
   bool asked_ = false;
   std::string trouble_;  // of the last check
-  bool more_ = false;  // there was more to do than fits into one transaction
+  bool more_ = false;    // there was more to do than fits into one transaction
 };
 
 }  // namespace waybill::engine
