@@ -92,6 +92,19 @@ double TaskSpooler::exit_ms() {
   return static_cast<double>(mono_ns() - read_stamp(suite_)) / 1e6;
 }
 
+double TaskSpooler::output_seconds(std::vector<std::string> argv) {
+  const std::int64_t start = mono_ns();
+  call(std::move(argv));
+  call({"-w"});
+  const double seconds = seconds_since(start);
+  for (const auto& entry : std::filesystem::directory_iterator(suite_.dir)) {
+    if (entry.path().filename().string().starts_with("ts-out.")) {
+      std::filesystem::remove(entry.path());
+    }
+  }
+  return seconds;
+}
+
 // ---- nq ----------------------------------------------------------------------------------------
 
 bool Nq::there() { return have("nq"); }

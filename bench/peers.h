@@ -29,6 +29,8 @@ class TaskSpooler {
   double rate(int jobs);
   // Milliseconds from the end of the command to the end of `tsp -w`.
   double exit_ms();
+  // Until `tsp -w` returns; the file that the output went to is removed.
+  double output_seconds(std::vector<std::string> argv);
 
  private:
   int call(std::vector<std::string> words) const;

@@ -24,6 +24,7 @@ void bench_chain(const Suite& suite);
 void bench_stop(const Suite& suite);
 void bench_exit(const Suite& suite);
 void bench_memory(const Suite& suite);
+void bench_output(const Suite& suite);
 void bench_wakeups(const Suite& suite);
 
 }  // namespace waybill::bench

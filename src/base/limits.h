@@ -21,6 +21,10 @@ struct Settings {
   std::uint64_t environment_bytes_max = 1024 * 1024;
   std::uint64_t output_cap_bytes = 64ULL * 1024 * 1024;
   std::uint64_t output_head_bytes = 1024 * 1024;
+  std::uint64_t session_disk_quota_bytes = 1024ULL * 1024 * 1024;
+  // 0: the smaller of 512 MiB and 2 % of the file system.
+  std::uint64_t free_space_floor_bytes = 0;
+  Millis disk_check_interval{5000};
   std::uint64_t running_per_session = 10;
   std::uint64_t running_per_node = 200;
   std::uint64_t queued_per_session = 1000;

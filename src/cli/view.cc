@@ -66,7 +66,11 @@ std::string output_of(const json::object& job) {
   const std::uint64_t bytes = count_of(output, "bytes").value_or(0);
   const std::uint64_t kept = count_of(output, "kept_bytes").value_or(bytes);
   std::string out = human_size(bytes);
-  if (kept < bytes) out += ", " + human_size(kept) + " kept";
+  if (const std::string at = text_of(output, "expired_at"); !at.empty()) {
+    out += ", expired at " + at;
+  } else if (kept < bytes) {
+    out += ", " + human_size(kept) + " kept";
+  }
   if (const std::string why = text_of(output, "incomplete"); !why.empty()) {
     out += ", may be incomplete: " + safe_line(why);
   }

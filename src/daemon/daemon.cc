@@ -215,7 +215,9 @@ Result<void> Daemon::Impl::listen() {
   }
   service = std::make_unique<DaemonService>(DaemonService::Parts{
       loop, *engine, *reader, *queries, *logs, *writes, settings,
-      [this] { return examine(*reader_database, {dir.path, store_path(dir.path), shim_path}); },
+      [this] {
+        return examine(*reader_database, {dir.path, store_path(dir.path), shim_path, settings});
+      },
       [this] { end("a shutdown call"); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));

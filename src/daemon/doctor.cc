@@ -4,7 +4,6 @@
 #include <pwd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 
 #include "base/unique_fd.h"
 #include "daemon/data_dir.h"
+#include "engine/output_room.h"
 
 namespace waybill::daemon {
 namespace {
@@ -25,9 +25,6 @@ using Level = edge::Finding::Level;
 
 constexpr rlim_t kFilesWanted = 4096;
 constexpr std::uint64_t kMebibyte = std::uint64_t{1024} * 1024;
-constexpr std::uint64_t kSpaceNeeded = 16 * kMebibyte;
-constexpr std::uint64_t kSpaceWanted = 512 * kMebibyte;
-constexpr std::uint64_t kSpaceWantedOneOf = 50;  // 2 %
 
 bool exists(const std::string& path) {
   struct stat info{};
@@ -97,14 +94,11 @@ Finding data_dir_finding(const DoctorPlace& place) {
 }
 
 Finding space_finding(const DoctorPlace& place) {
-  struct statvfs info{};
-  if (::statvfs(place.data_dir.c_str(), &info) != 0) {
-    return {"space", Level::warning,
-            "the free space of " + place.data_dir +
-                " is not known: " + std::generic_category().message(errno)};
+  const supervise::DiskSpace space = supervise::disk_space(place.data_dir);
+  if (space.total == 0) {
+    return {"space", Level::warning, "the free space of " + place.data_dir + " cannot be told"};
   }
-  const std::uint64_t unit = info.f_frsize;
-  return judge_space(place.data_dir, info.f_bavail * unit, info.f_blocks * unit);
+  return judge_space(place.data_dir, space, engine::floor_in_force(place.settings, space));
 }
 
 Finding survival_finding() {
@@ -190,16 +184,17 @@ Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers) {
   return {"survival", Level::ok, "runs outside any login session (" + cgroup + ")"};
 }
 
-Finding judge_space(const std::string& data_dir, std::uint64_t free_bytes,
-                    std::uint64_t all_bytes) {
-  const std::string text = std::to_string(free_bytes / kMebibyte) + " MiB of " +
-                           std::to_string(all_bytes / kMebibyte) + " MiB are free where " +
-                           data_dir + " is";
-  if (free_bytes < kSpaceNeeded) {
-    return {"space", Level::problem, text + "; jobs will be refused until there is room"};
+Finding judge_space(const std::string& data_dir, const supervise::DiskSpace& space,
+                    std::uint64_t floor_bytes) {
+  const std::string text = std::to_string(space.free / kMebibyte) + " MiB of " +
+                           std::to_string(space.total / kMebibyte) + " MiB are free where " +
+                           data_dir + " is, and " + std::to_string(floor_bytes / kMebibyte) +
+                           " MiB stay free";
+  if (space.free < floor_bytes) {
+    return {"space", Level::problem, text + "; jobs are refused until there is room"};
   }
-  if (free_bytes < std::min(kSpaceWanted, all_bytes / kSpaceWantedOneOf)) {
-    return {"space", Level::warning, text + "; make room before jobs lose output"};
+  if (space.free < 2 * floor_bytes) {
+    return {"space", Level::warning, text + "; make room before old output has to go"};
   }
   return {"space", Level::ok, text};
 }

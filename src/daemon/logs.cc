@@ -127,6 +127,15 @@ LogsPage empty_page(const engine::OutputTarget& target, const edge::LogsRequest&
   return page;
 }
 
+std::string expired_text(const engine::OutputTarget& target) {
+  const bool quota = target.expired_why == "session_quota";
+  return "The output of job " + target.job.str() + " expired at " +
+         format_rfc3339(*target.expired_at) + ": " +
+         (quota ? "its session had reached its disk quota (session_disk_quota_bytes)"
+                : "the disk was short of space (free_space_floor_bytes)") +
+         ", and its result had been heard. Its digest and its exit are kept.";
+}
+
 }  // namespace
 
 Result<LogsPage> read_output(const engine::OutputTarget& target, const std::string& data_dir,
@@ -134,6 +143,7 @@ Result<LogsPage> read_output(const engine::OutputTarget& target, const std::stri
   if (!supervise::is_job_dir_name(target.job.str())) {
     return fail(ErrorCode::state_corrupt, "the job's id is no name of a directory");
   }
+  if (target.expired_at) return fail(ErrorCode::unavailable, expired_text(target));
   supervise::OutputReader reader(
       supervise::job_dir_path(data_dir, target.job),
       target.terminal ? std::optional<core::OutputFacts>(target.output) : std::nullopt);

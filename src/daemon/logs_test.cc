@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
+
+#include "text/render.h"
 
 namespace waybill::daemon {
 namespace {
@@ -65,6 +68,59 @@ TEST_F(LogsTest, a_rendered_page_ends_at_a_line_and_tears_nothing) {
   EXPECT_EQ(page().reply.data, "done\n");
   EXPECT_EQ(page().reply.next_offset, 13U);
   EXPECT_EQ(all(), "done\nsecond \xE2\x82\xAC line\nthird");
+}
+
+std::string random_lines(std::mt19937& random) {
+  static const std::vector<std::string> kPieces{"a",         "bc ",
+                                                "\n",        "\r",
+                                                "\r\n",      "\b",
+                                                "\x1b[1;3m", "\x1b[2K",
+                                                "\x1b[K",    "\xE2\x82\xAC",
+                                                "\xE2\x82",  "\xF0\x9F\x98\x80",
+                                                "\xFF",      "\x1b]0;title\x07",
+                                                "\t",        std::string(1, '\0')};
+  std::string bytes;
+  for (std::size_t line = random() % 30; line > 0; --line) {
+    for (std::size_t i = random() % 8; i > 0; --i) bytes += kPieces[random() % kPieces.size()];
+    bytes += '\n';
+  }
+  for (std::size_t i = random() % 4; i > 0; --i) bytes += kPieces[random() % kPieces.size()];
+  return bytes;
+}
+
+// Whatever was there at each look and however large the pages: joined, they are the rendering of
+// the whole, as long as each line fits into a page.
+TEST_F(LogsTest, O17_pages_joined_are_the_rendering_of_the_whole_live_and_after) {
+  std::mt19937 random(1817);
+  for (int round = 0; round < 500; ++round) {
+    const std::string bytes = random_lines(random);
+    const std::string whole = text::render(bytes);
+    request_.bytes = 120 + random() % 200;
+    write(bytes);
+    target_.terminal = true;
+    ASSERT_EQ(all(), whole) << testing::PrintToString(bytes);
+    target_.terminal = false;
+    request_.offset = 0;
+    std::string live;
+    for (std::size_t there = 0; there <= bytes.size();
+         there += std::max<std::size_t>(1, random() % 40)) {
+      write(bytes.substr(0, there));
+      const LogsPage next = page();
+      // Of a line without an end what is shown so far may still be rendered otherwise.
+      if (next.reply.data.empty() || next.reply.data.back() != '\n') continue;
+      live += next.reply.data;
+      request_.offset = next.reply.next_offset;
+    }
+    write(bytes);
+    target_.terminal = true;
+    for (;;) {
+      const LogsPage next = page();
+      live += next.reply.data;
+      request_.offset = next.reply.next_offset;
+      if (next.reply.complete) break;
+    }
+    ASSERT_EQ(live, whole) << testing::PrintToString(bytes);
+  }
 }
 
 TEST_F(LogsTest, a_long_line_is_cut_between_characters) {

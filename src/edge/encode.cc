@@ -47,6 +47,13 @@ json::object encode_settings(const Settings& settings) {
   return out;
 }
 
+json::value encode_disk(const engine::DiskView& disk) {
+  if (disk.total_bytes == 0) return nullptr;
+  return json::object{{"total_bytes", disk.total_bytes},
+                      {"free_bytes", disk.free_bytes},
+                      {"free_space_floor_bytes", disk.floor_bytes}};
+}
+
 json::value encode_status(const engine::StatusReply& status) {
   json::object by_kind;
   for (const auto& [kind, count] : status.owed_by_kind) by_kind[kind] = count;
@@ -69,6 +76,7 @@ json::value encode_status(const engine::StatusReply& status) {
                       {"poisoned", text_or_null(status.poisoned)},
                       {"poisoned_owners", std::move(owners)},
                       {"reachable", std::move(reachable)},
+                      {"disk", encode_disk(status.disk)},
                       {"settings", encode_settings(status.settings)}};
 }
 

@@ -43,7 +43,8 @@ json::value encode_earlier(const core::Stages& stages) {
   return json::object{{"pipelines", std::move(pipelines)}, {"truncated", stages.history_truncated}};
 }
 
-json::value encode_output(const core::OutputFacts& output) {
+json::value encode_output(const core::OutputFacts& output,
+                          const std::optional<WallTime>& expired_at) {
   json::array gaps;
   for (const core::Gap& gap : output.gaps) gaps.push_back(json::array{gap.from, gap.to});
   return json::object{{"bytes", output.bytes},
@@ -52,6 +53,7 @@ json::value encode_output(const core::OutputFacts& output) {
                       {"digest", text_or_null(output.digest)},
                       {"digest_reason", text_or_null(output.digest_reason)},
                       {"incomplete", text_or_null(output.incomplete)},
+                      {"expired_at", time_or_null(expired_at)},
                       {"redactions", nullptr}};
 }
 
@@ -188,7 +190,7 @@ json::value encode_job(const engine::JobView& job) {
   out["started_at"] = time_or_null(job.started_at);
   out["finished_at"] = time_or_null(job.finished_at);
   out["duration_ms"] = job.duration ? json::value(job.duration->count()) : json::value(nullptr);
-  out["output"] = encode_output(job.output);
+  out["output"] = encode_output(job.output, job.output_expired_at);
   out["leftovers"] = encode_processes(job.leftovers);
   out["leftovers_kept"] =
       job.leftovers_settled ? json::value(job.leftovers_kept) : json::value(nullptr);

@@ -384,7 +384,8 @@ void add_node_methods(std::vector<MethodInfo>& out) {
                  "\"started_at\", \"running_jobs\", \"queued_jobs\", \"sessions\", "
                  "\"undelivered\", \"owed\", \"owed_by_kind\", \"poisoned\", "
                  "\"poisoned_owners\", \"reachable\": sessions whose idle host can be woken now, "
-                 "\"settings\"}`; durations in ms",
+                 "\"disk\": {\"total_bytes\", \"free_bytes\", \"free_space_floor_bytes\": the "
+                 "one in force} | null, \"settings\"}`; durations in ms",
                  {}});
   out.push_back({Method::doctor,
                  "doctor",

@@ -80,6 +80,7 @@ struct JobView {
   std::optional<WallTime> finished_at;
   std::optional<Millis> duration;
   core::OutputFacts output;
+  std::optional<WallTime> output_expired_at;
   std::vector<core::ProcessNote> survivors;  // while stopping
   std::vector<core::ProcessNote> leftovers;
   bool leftovers_settled = false;
@@ -171,6 +172,7 @@ struct RunRequest {
   std::optional<IdempotencyKey> key;
   // Read by the edge before the engine's thread is asked, so that no file is touched there:
   Result<void> launchable{};  // cwd and shell checks
+  Result<void> room{};        // on the disk; seen by the engine before the transaction
 };
 
 struct RunReply {
@@ -354,6 +356,13 @@ struct AckReply {
   std::vector<std::string> already;
 };
 
+// Where the data directory is; a total of 0: not known.
+struct DiskView {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t floor_bytes = 0;  // free_space_floor_bytes in force
+};
+
 struct StatusReply {
   std::string version;
   std::string data_dir;
@@ -370,6 +379,7 @@ struct StatusReply {
   std::string poisoned;  // "" or why mutations are refused
   std::map<std::string, std::string> poisoned_owners;
   std::vector<SessionId> reachable;  // an idle host of these can be woken right now
+  DiskView disk;
   Settings settings;
 };
 

@@ -9,6 +9,7 @@
 #include "engine/deliver.h"
 #include "engine/handle.h"
 #include "engine/jobs.h"
+#include "engine/output_room.h"
 #include "engine/pass_points.h"
 #include "store/check.h"
 #include "store/monitors.h"
@@ -86,6 +87,7 @@ class Engine::Impl {
   void forget_waiter(const Waiter* gone);
   void poison(const Error& error);
   void tell_refused();
+  void look_for_room(RunRequest& run, std::map<core::Owner, Result<void>>& rooms);
   void hold(const Item& item);
   void retry_held();
   Result<Reply> answer_voided(const Command& command, const Error& why);
@@ -100,6 +102,8 @@ class Engine::Impl {
   }
 
   Parts parts_;
+  OutputRoom room_{parts_, [this](const Error& error) { poison(error); }};
+  bool passes_ = false;  // the transaction that was given up may do later: nothing was written
   Sequences sequences_;
   KeyedConnections connections_;
   PoisonedOwners poisoned_owners_;
@@ -144,7 +148,10 @@ Result<void> Engine::Impl::open() {
 
 void Engine::Impl::run_batch(std::vector<Ticket> batch) {
   std::vector<Item> items;
+  std::map<core::Owner, Result<void>> rooms;
   for (Ticket& ticket : batch) {
+    auto* run = std::get_if<RunRequest>(&ticket.command);
+    if (run != nullptr && poisoned_.empty()) look_for_room(*run, rooms);
     if (const auto* closed = std::get_if<ConnectionClosed>(&ticket.command)) {
       drop_waiters_of(closed->connection);
     }
@@ -162,6 +169,14 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
     held_due_ = parts_.clock.mono();  // there is space, perhaps again
   }
   tell_refused();
+}
+
+// Before the transaction: what is removed to make room is removed, whatever becomes of that.
+void Engine::Impl::look_for_room(RunRequest& run, std::map<core::Owner, Result<void>>& rooms) {
+  const core::Owner& owner = run.caller.owner;
+  const auto [room, is_new] = rooms.try_emplace(owner);
+  if (is_new) room->second = room_.before_launch(owner);
+  run.room = room->second;
 }
 
 // An owner may come to be refused by an effect, when nothing looks at who waits there.
@@ -186,7 +201,7 @@ void Engine::Impl::run_singly(const std::vector<Item>& items) {
     Error why{ErrorCode::unavailable, {}};
     if (poisoned_.empty() && transact({item}, why) == Outcome::committed) continue;
     if (item.done == nullptr) continue;
-    if (poisoned_.empty() && why.code == ErrorCode::store_full && happened(*item.command)) {
+    if (poisoned_.empty() && passes_ && happened(*item.command)) {
       hold(item);
       continue;
     }
@@ -237,7 +252,7 @@ void Engine::Impl::retry_held() {
 
 // A full disk takes no answer from those who only look.
 Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& why) {
-  if (why.code != ErrorCode::store_full) return fail(why);
+  if (!passes_) return fail(why);
   Work work(parts_, sequences_, poisoned_owners_);
   Context shared = context();
   auto read = read_only(work, shared, command);
@@ -249,6 +264,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   Work work(parts_, sequences_, poisoned_owners_);
   std::vector<Answer> answers;
   const auto give_up = [&](const Error& error) {
+    passes_ = parts_.database.wrote_nothing();
     parts_.database.rollback();
     sequences_ = before;
     for (auto& [owner, list] : waiters_) {
@@ -262,7 +278,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   const Error lost{
       ErrorCode::store_full,
       "The store could not take the change; nothing of it was done. Free some space on the "
-      "disk that holds the store, then try again."};
+      "disk that holds the store, or make it writable, then try again."};
   if (auto begun = parts_.database.begin(); !begun) return give_up(begun.error());
   if (timers_due_ && !run_timers(work)) return give_up(lost);
   for (const Item& item : items) {
@@ -272,10 +288,11 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   pass_points(items, Moment::before_commit);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error& error = committed.error();
-    // Full: known not to have happened. Anything else leaves open what is on the disk.
-    if (error.code != ErrorCode::store_full) poison(error);
+    // Full or read-only: known not to have happened. Anything else leaves open what is on the disk.
+    if (!parts_.database.wrote_nothing()) poison(error);
     return give_up(error);
   }
+  if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);
   give(answers);
   pass_points(items, Moment::after_answer);
@@ -468,6 +485,8 @@ void Engine::Impl::tick() {
     if (!done) run_singly(items);
   }
   timers_due_ = false;
+  const auto room_due = room_.due_in(sequences_.running > 0);
+  if (room_due && *room_due <= Millis(0)) room_.check();
   if (!held_.empty() && held_due_ <= now) retry_held();
 }
 
@@ -485,6 +504,7 @@ std::optional<Millis> Engine::Impl::next_due() const {
       consider(std::chrono::ceil<Millis>(waiter.deadline - now));
     }
   }
+  if (const auto room = room_.due_in(sequences_.running > 0)) consider(*room);
   const auto timer = store::next_timer(parts_.database);
   if (timer && *timer) {
     const Millis left = **timer - parts_.clock.wall();

@@ -7,6 +7,7 @@
 #include "engine/deliver.h"
 #include "engine/jobs.h"
 #include "engine/monitors.h"
+#include "engine/output_room.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
@@ -169,6 +170,8 @@ class Handler {
     status.store = "sqlite";
     status.incarnation = work_.parts().incarnation;
     status.settings = work_.settings();
+    const supervise::DiskSpace space = work_.parts().channel.disk_space();
+    status.disk = {space.total, space.free, floor_in_force(work_.settings(), space)};
     status.running_jobs = work_.sequences().running;
     status.reachable = context_.all_reachable();
     TRY_ASSIGN(status.queued_jobs, store::count_queued(work_.db()));

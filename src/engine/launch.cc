@@ -272,6 +272,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   const std::string print = fingerprint(work, request);
   if (auto known = replay(work, request, print, reachable)) return std::move(*known);
   TRY(request.launchable);
+  TRY(request.room);
   TRY_ASSIGN(store::SessionRow * session, work.session(owner));
   TRY(check_delivery_path(work, request, *session));
   TRY(check_limits(work, owner, *session));

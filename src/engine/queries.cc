@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "engine/views.h"
+#include "store/outputs.h"
 
 namespace waybill::engine {
 namespace {
@@ -71,6 +72,13 @@ Result<OutputTarget> Queries::output(const Caller& caller, const JobId& job) {
   target.job = row.id;
   target.terminal = core::is_terminal(row.status);
   if (row.ending) target.output = row.ending->output;
+  if (target.output.kept_bytes > 0) {
+    TRY_ASSIGN(const std::optional<store::OutputRow> now, store::find_output(database_, job));
+    if (now) {
+      target.expired_at = now->expired_at;
+      target.expired_why = now->expired_why;
+    }
+  }
   return target;
 }
 

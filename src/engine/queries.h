@@ -20,6 +20,8 @@ struct OutputTarget {
   JobId job;
   bool terminal = false;
   core::OutputFacts output;  // of a terminal job; empty while it runs
+  std::optional<WallTime> expired_at;
+  std::string expired_why;
 };
 
 class Queries {

@@ -4,6 +4,7 @@
 #include "engine/turns.h"
 #include "engine/wake.h"
 #include "store/json_columns.h"
+#include "store/outputs.h"
 #include "text/render.h"
 #include "text/utf8.h"
 
@@ -210,6 +211,14 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
   TRY(work.settle_owed(core::OwedKind::stop_stuck, job.id.str()));
   TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
   if (job.monitors > 0) work.unmonitor(job.id);
+  if (ending.row.output.kept_bytes > 0) {
+    store::OutputRow output;
+    output.job = job.id;
+    output.owner = job.scope.owner;
+    output.ended_seq = work.sequences().node;
+    output.kept_bytes = ending.row.output.kept_bytes;
+    TRY(store::insert_output(work.db(), output));
+  }
   TRY(note_leftovers(work, job, facts));
   const bool by_owner = job.stop && job.stop->by_owner;
   if (const auto event = core::event_of(step.receipt, by_owner)) {

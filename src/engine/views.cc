@@ -5,6 +5,7 @@
 
 #include "store/clients.h"
 #include "store/monitors.h"
+#include "store/outputs.h"
 
 namespace waybill::engine {
 namespace {
@@ -24,6 +25,14 @@ void copy_ending(const store::EndingRow& ending, JobView& view) {
   view.output = ending.output;
   view.usage = ending.usage;
   view.ended_by_itself = ending.ended_by_itself;
+}
+
+// What became of the output after the end.
+void copy_output(const store::OutputRow& now, JobView& view) {
+  view.output.kept_bytes = now.kept_bytes;
+  if (now.gaps) view.output.gaps = *now.gaps;
+  view.output_expired_at = now.expired_at;
+  if (now.expired_at) view.output.gaps = {{0, view.output.bytes}};
 }
 
 std::string why_waiting(const store::JobRow& job) {
@@ -118,6 +127,10 @@ Result<JobView> view_job(store::Database& db, const store::JobRow& job, Detail d
         view.waiting_because = "what it left behind is being stopped";
       view.leftovers_settled = left->settled;
       view.leftovers_kept = left->kept;
+    }
+    if (view.output.kept_bytes > 0) {
+      TRY_ASSIGN(const std::optional<store::OutputRow> now, store::find_output(db, job.id));
+      if (now) copy_output(*now, view);
     }
   }
   if (detail == Detail::full) TRY(add_history(db, job, view));

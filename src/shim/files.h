@@ -59,6 +59,7 @@ inline constexpr std::size_t kGapsReserve = 4096;
 
 // Kept above the cap before the middle of the output is given back.
 inline constexpr std::uint64_t kCapSlack = 4ULL * 1024 * 1024;
+inline constexpr std::uint64_t kCapMin = 64ULL * 1024;
 inline constexpr std::uint64_t kDefaultCap = 64ULL * 1024 * 1024;
 inline constexpr std::uint64_t kDefaultHead = 1024ULL * 1024;
 inline constexpr std::size_t kGapsMax = 32;

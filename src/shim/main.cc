@@ -131,7 +131,7 @@ ShimConfig config_of(const Launch& launch) {
   config.leftover_grace_ns = ns(launch.leftover_grace_ms);
   config.drain_grace_ns = ns(launch.drain_grace_ms);
   config.drain_max_ns = ns(launch.drain_max_ms);
-  config.limits = {launch.cap_bytes, launch.head_bytes};
+  config.limits = {launch.cap_bytes, launch.head_bytes, launch.crash_point != kNoHoles};
   config.keep_leftovers = launch.keep_leftovers;
   config.capture = launch.capture;
   return config;

@@ -15,7 +15,9 @@ namespace waybill::shim {
 namespace {
 
 constexpr std::uint64_t kBlock = 4096;
-constexpr std::int64_t kRetryMs = 1000;
+constexpr std::int64_t kRetryMs = 200;
+// A ring gives up at least this much at a time, or an eighth of itself.
+constexpr std::uint64_t kRingStep = 1024UL * 1024;
 
 std::int64_t now_ms() {
   timespec now{};
@@ -45,8 +47,8 @@ bool take(std::string_view& text, std::string_view prefix) {
 
 }  // namespace
 
-bool parse_gaps(std::string_view text, OutputGap* gaps, std::size_t& count) {
-  count = 0;
+bool parse_map(std::string_view text, OutputMap& map) {
+  map = {};
   const std::size_t end = text.find('\n');
   const std::size_t mark = text.rfind(" crc=", end);
   if (end == std::string_view::npos || mark == std::string_view::npos || end - mark != 13) {
@@ -58,16 +60,28 @@ bool parse_gaps(std::string_view text, OutputGap* gaps, std::size_t& count) {
   std::string_view rest = text.substr(0, mark);
   if (!take(rest, "gaps")) return false;
   std::uint64_t last = 0;
-  while (!rest.empty()) {
+  while (!rest.empty() && rest.substr(0, 6) != " ring=") {
     OutputGap gap;
-    if (count == kGapsMax || !take(rest, " ") || !take_number(rest, gap.from) || !take(rest, "-") ||
-        !take_number(rest, gap.to) || gap.from < last || gap.to <= gap.from) {
+    if (map.count == kGapsMax || !take(rest, " ") || !take_number(rest, gap.from) ||
+        !take(rest, "-") || !take_number(rest, gap.to) || gap.from < last || gap.to <= gap.from) {
       return false;
     }
     last = gap.to;
-    gaps[count++] = gap;
+    map.gaps[map.count++] = gap;
   }
-  return true;
+  if (rest.empty()) return true;
+  OutputRing& ring = map.ring;
+  return take(rest, " ring=") && take_number(rest, ring.from) && take(rest, "+") &&
+         take_number(rest, ring.size) && take(rest, " end=") && take_number(rest, ring.end) &&
+         rest.empty() && ring.size > 0;
+}
+
+OutputPlace place_of(const OutputRing& ring, std::uint64_t offset) {
+  if (ring.size == 0) return {offset, UINT64_MAX - offset};
+  const std::uint64_t wraps_at = ring.from + ring.size;
+  const std::uint64_t position =
+      offset < wraps_at ? offset : ring.from + (offset - ring.from) % ring.size;
+  return {position, wraps_at - position};
 }
 
 OutputFile::~OutputFile() {
@@ -77,64 +91,108 @@ OutputFile::~OutputFile() {
 
 int OutputFile::open_files(int dir, OutputLimits limits, int flags) {
   limits_ = limits;
-  if (limits_.cap == 0) limits_ = OutputLimits{};
+  if (limits_.cap == 0) limits_ = {kDefaultCap, kDefaultHead, limits.holes};
   if (limits_.head > limits_.cap / 2) limits_.head = limits_.cap / 2;
-  fd_ = openat(dir, kOut, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  fd_ = openat(dir, kOut, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
   if (fd_ < 0) return errno;
-  gaps_fd_ = openat(dir, kOutGaps, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-  return gaps_fd_ < 0 ? errno : 0;
+  gaps_fd_ = openat(dir, kOutGaps, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  if (gaps_fd_ < 0) return errno;
+  // Asked of a hole beyond any end: nothing is there that could go.
+  const bool holes = limits_.holes && (punch(1ULL << 40, (1ULL << 40) + kBlock) ||
+                                       (errno != EOPNOTSUPP && errno != ENOSYS));
+  if (!holes) no_more_holes();
+  return 0;
 }
 
 int OutputFile::create(int dir, OutputLimits limits) {
-  const int error = open_files(dir, limits, O_TRUNC);
-  if (error != 0) return error;
+  if (const int error = open_files(dir, limits, O_CREAT | O_TRUNC)) return error;
   return posix_fallocate(gaps_fd_, 0, static_cast<off_t>(kGapsReserve));
 }
 
 int OutputFile::resume(int dir, OutputLimits limits) {
-  const int error = open_files(dir, limits, 0);
-  if (error != 0) return error;
+  if (const int error = open_files(dir, limits, O_CREAT)) return error;
+  return load();
+}
+
+int OutputFile::reopen(int dir) {
+  if (const int error = open_files(dir, {UINT64_MAX / 4, UINT64_MAX / 8}, 0)) return error;
+  durable_gaps_ = true;
+  return load();
+}
+
+int OutputFile::load() {
   struct stat info{};
   if (fstat(fd_, &info) != 0) return errno;
   char text[kGapsReserve];
   const ssize_t n = pread(gaps_fd_, text, sizeof text, 0);
-  if (n > 0) parse_gaps({text, static_cast<std::size_t>(n)}, gaps_, gap_count_);
+  if (n > 0 && !parse_map({text, static_cast<std::size_t>(n)}, map_)) map_ = {};
   bytes_ = static_cast<std::uint64_t>(info.st_size);
-  if (gap_count_ > 0 && gaps_[gap_count_ - 1].to > bytes_) bytes_ = gaps_[gap_count_ - 1].to;
+  if (map_.count > 0 && map_.gaps[map_.count - 1].to > bytes_) {
+    bytes_ = map_.gaps[map_.count - 1].to;
+  }
+  if (map_.ring.size > 0) {
+    limits_.holes = false;
+    ring_size_ = map_.ring.size;
+    bytes_ = map_.ring.end;
+    for (std::size_t i = 0; i < map_.count; ++i) {
+      if (map_.gaps[i].from <= map_.ring.from) overwritten_to_ = map_.gaps[i].to;
+    }
+  }
   streaming_ = false;
   return 0;
 }
 
 std::uint64_t OutputFile::missing() const {
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < gap_count_; ++i) sum += gaps_[i].to - gaps_[i].from;
+  for (std::size_t i = 0; i < map_.count; ++i) sum += map_.gaps[i].to - map_.gaps[i].from;
   return sum;
+}
+
+bool OutputFile::stalled() const { return retry_at_ms_ != 0 && now_ms() < retry_at_ms_; }
+
+void OutputFile::stall(const char* why) {
+  incomplete_ = why;
+  retry_at_ms_ = now_ms() + kRetryMs;
 }
 
 void OutputFile::append(const char* data, std::size_t size) {
   if (size == 0) return;
-  make_room(size);
   dirty_ = true;
-  const bool full = !can_punch_ && kept() + size > limits_.cap + kCapSlack;
-  if (full || (retry_at_ms_ != 0 && now_ms() < retry_at_ms_)) {
-    drop(size);
-    return;
-  }
+  // A list that could not be written comes first: bytes behind a gap nobody knows of are worth
+  // nothing.
+  if (stalled() || (!published_ && !publish())) return drop(size);
+  make_room(size, slack_);
   while (size > 0) {
-    const ssize_t n = pwrite(fd_, data, size, static_cast<off_t>(bytes_));
+    const std::size_t stored = store(data, size);
+    if (stored == 0) return drop(size);
+    if (streaming_) hash_.update(data, stored);
+    bytes_ += stored;
+    data += stored;
+    size -= stored;
+    if (map_.ring.size > 0) publish();  // the new end
+  }
+}
+
+// Some of the bytes, at least one; 0 when none can be stored now.
+std::size_t OutputFile::store(const char* data, std::size_t size) {
+  std::uint64_t run = size;
+  if (!limits_.holes) {
+    if (run > ring_size_ / 4) run = ring_size_ / 4;
+    if (!make_ring_room(static_cast<std::size_t>(run))) return 0;
+  }
+  const OutputPlace place = place_of(map_.ring, bytes_);
+  if (run > place.run) run = place.run;
+  for (;;) {
+    const ssize_t n =
+        pwrite(fd_, data, static_cast<std::size_t>(run), static_cast<off_t>(place.position));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const bool no_space = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-      incomplete_ = no_space ? "enospc" : "write_error";
-      retry_at_ms_ = now_ms() + kRetryMs;
-      drop(size);
-      return;
+    if (n > 0) {
+      retry_at_ms_ = 0;
+      return static_cast<std::size_t>(n);
     }
-    retry_at_ms_ = 0;
-    if (streaming_) hash_.update(data, static_cast<std::size_t>(n));
-    bytes_ += static_cast<std::uint64_t>(n);
-    data += n;
-    size -= static_cast<std::size_t>(n);
+    const bool no_space = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    stall(no_space ? "enospc" : "write_error");
+    return 0;
   }
 }
 
@@ -144,6 +202,15 @@ void OutputFile::drop(std::size_t size) {
   publish();
 }
 
+// Publishes a gap before its bytes go. False: it could not be, and they stay.
+bool OutputFile::give_up(OutputGap gap) {
+  const OutputMap before = map_;
+  insert_gap(gap);
+  if (publish() && (!durable_gaps_ || fdatasync(gaps_fd_) == 0)) return true;
+  map_ = before;
+  return false;
+}
+
 // Adds a gap and joins it with those it touches or covers. When the list is full, the last two
 // become one: what lies between them is given up.
 void OutputFile::insert_gap(OutputGap gap) {
@@ -151,16 +218,16 @@ void OutputFile::insert_gap(OutputGap gap) {
   OutputGap merged[kGapsMax + 1];
   std::size_t count = 0;
   bool placed = false;
-  for (std::size_t i = 0; i < gap_count_; ++i) {
-    if (gaps_[i].to < gap.from) {
-      merged[count++] = gaps_[i];
-    } else if (gaps_[i].from > gap.to) {
+  for (std::size_t i = 0; i < map_.count; ++i) {
+    if (map_.gaps[i].to < gap.from) {
+      merged[count++] = map_.gaps[i];
+    } else if (map_.gaps[i].from > gap.to) {
       if (!placed) merged[count++] = gap;
       placed = true;
-      merged[count++] = gaps_[i];
+      merged[count++] = map_.gaps[i];
     } else {
-      if (gaps_[i].from < gap.from) gap.from = gaps_[i].from;
-      if (gaps_[i].to > gap.to) gap.to = gaps_[i].to;
+      if (map_.gaps[i].from < gap.from) gap.from = map_.gaps[i].from;
+      if (map_.gaps[i].to > gap.to) gap.to = map_.gaps[i].to;
     }
   }
   if (!placed) merged[count++] = gap;
@@ -168,50 +235,72 @@ void OutputFile::insert_gap(OutputGap gap) {
     merged[count - 2].to = merged[count - 1].to;
     --count;
   }
-  std::memcpy(gaps_, merged, count * sizeof(OutputGap));
-  gap_count_ = count;
+  std::memcpy(map_.gaps, merged, count * sizeof(OutputGap));
+  map_.count = count;
 }
 
-void OutputFile::publish() {
+bool OutputFile::publish() {
   char text[kGapsReserve];
   std::size_t length = 4;
   std::memcpy(text, "gaps", 4);
-  for (std::size_t i = 0; i < gap_count_; ++i) {
+  const auto add = [&](const char* before, std::uint64_t number) {
     length +=
-        static_cast<std::size_t>(std::snprintf(text + length, sizeof text - length, " %llu-%llu",
-                                               static_cast<unsigned long long>(gaps_[i].from),
-                                               static_cast<unsigned long long>(gaps_[i].to)));
+        static_cast<std::size_t>(std::snprintf(text + length, sizeof text - length, "%s%llu",
+                                               before, static_cast<unsigned long long>(number)));
+  };
+  for (std::size_t i = 0; i < map_.count; ++i) {
+    add(" ", map_.gaps[i].from);
+    add("-", map_.gaps[i].to);
+  }
+  if (map_.ring.size > 0) {
+    map_.ring.end = bytes_;
+    add(" ring=", map_.ring.from);
+    add("+", map_.ring.size);
+    add(" end=", map_.ring.end);
   }
   const std::uint32_t crc = crc32(text, length);
   std::memcpy(text + length, " crc=", 5);
   crc32_hex(crc, text + length + 5);
   text[length + 13] = '\n';
-  const ssize_t written = pwrite(gaps_fd_, text, length + 14, 0);
-  if (written < 0) incomplete_ = "gaps_unwritten";
+  length += 14;
+  ssize_t written = 0;
+  do {
+    written = pwrite(gaps_fd_, text, length, 0);
+  } while (written < 0 && errno == EINTR);
+  published_ = written == static_cast<ssize_t>(length);
+  if (!published_) stall("gaps_unwritten");
+  return published_;
 }
 
-void OutputFile::make_room(std::size_t size) {
-  if (!can_punch_ || kept() + size <= limits_.cap + kCapSlack) return;
+// Gives back the middle when more than cap + slack would be kept.
+void OutputFile::make_room(std::size_t size, std::uint64_t slack) {
+  if (!limits_.holes || kept() + size <= limits_.cap + slack) return;
   const std::uint64_t tail = limits_.cap - limits_.head;
   std::uint64_t to = bytes_ + size > tail ? align_down(bytes_ + size - tail) : 0;
   if (to > align_down(bytes_)) to = align_down(bytes_);
   const std::uint64_t from = align_up(limits_.head);
   if (to <= from || to <= punched_to_) return;
-  OutputGap before[kGapsMax];
-  const std::size_t before_count = gap_count_;
-  std::memcpy(before, gaps_, sizeof gaps_);
   const bool first = punched_to_ == 0;
-  insert_gap({first ? line_end_before(from) : from, line_end_after(to)});
-  publish();
+  const OutputMap before = map_;
+  if (!give_up({first ? line_end_before(from) : from, line_end_after(to)})) return;
   if (punch(first ? from : punched_to_, to)) {
     punched_to_ = to;
     return;
   }
-  can_punch_ = false;
-  incomplete_ = "no_hole_punching";
-  std::memcpy(gaps_, before, sizeof gaps_);
-  gap_count_ = before_count;
+  map_ = before;
+  no_more_holes();
   publish();
+}
+
+void OutputFile::lower_cap(std::uint64_t cap) {
+  if (cap < kCapMin) cap = kCapMin;
+  if (cap >= limits_.cap || !limits_.holes) return;
+  limits_.cap = cap;
+  if (limits_.head > cap / 2) limits_.head = cap / 2;
+  slack_ = cap / 4 < kCapSlack ? cap / 4 : kCapSlack;
+  punched_to_ = 0;  // the head ends earlier now
+  dirty_ = true;
+  make_room(0, 0);
 }
 
 bool OutputFile::punch(std::uint64_t from, std::uint64_t to) {
@@ -219,14 +308,54 @@ bool OutputFile::punch(std::uint64_t from, std::uint64_t to) {
                    static_cast<off_t>(to - from)) == 0;
 }
 
+// From now on the file goes round where it has reached the cap.
+void OutputFile::no_more_holes() {
+  limits_.holes = false;
+  const std::uint64_t from = align_up(limits_.head);
+  std::uint64_t wraps_at = align_down(limits_.cap + kCapSlack);
+  if (wraps_at < align_up(bytes_)) wraps_at = align_up(bytes_);
+  ring_size_ = wraps_at - from;
+}
+
+// Room for `size` bytes, at most a quarter of the ring, before the newest ones are reached.
+bool OutputFile::make_ring_room(std::size_t size) {
+  const std::uint64_t from = align_up(limits_.head);
+  if (bytes_ + size <= from + ring_size_) return true;
+  const std::uint64_t lost = bytes_ + size - ring_size_;  // everything before, down to the head
+  if (map_.ring.size > 0 && lost <= overwritten_to_) return true;
+  std::uint64_t to = lost + (ring_size_ / 8 < kRingStep ? ring_size_ / 8 : kRingStep);
+  if (to > bytes_) to = bytes_;
+  const bool first = map_.ring.size == 0;
+  const OutputRing before = map_.ring;
+  if (first) map_.ring = {from, ring_size_, bytes_};
+  if (!give_up({first ? line_end_before(from) : from, line_end_after(to)})) {
+    map_.ring = before;
+    return false;
+  }
+  overwritten_to_ = to;
+  return true;
+}
+
+std::size_t OutputFile::read_at(std::uint64_t offset, char* data, std::size_t size) const {
+  std::size_t done = 0;
+  while (done < size) {
+    const OutputPlace place = place_of(map_.ring, offset + done);
+    const std::uint64_t want = size - done < place.run ? size - done : place.run;
+    const ssize_t n =
+        pread(fd_, data + done, static_cast<std::size_t>(want), static_cast<off_t>(place.position));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
 // The offset after the last newline in the 4 KiB before `offset`, or `offset`.
 std::uint64_t OutputFile::line_end_before(std::uint64_t offset) const {
   char text[kBlock];
   const std::uint64_t from = offset > kBlock ? offset - kBlock : 0;
-  const ssize_t n =
-      pread(fd_, text, static_cast<std::size_t>(offset - from), static_cast<off_t>(from));
-  for (ssize_t i = n; i > 0; --i) {
-    if (text[i - 1] == '\n') return from + static_cast<std::uint64_t>(i);
+  for (std::size_t i = read_at(from, text, static_cast<std::size_t>(offset - from)); i > 0; --i) {
+    if (text[i - 1] == '\n') return from + i;
   }
   return offset;
 }
@@ -234,9 +363,11 @@ std::uint64_t OutputFile::line_end_before(std::uint64_t offset) const {
 // The offset after the first newline in the 4 KiB from `offset` on, or `offset`.
 std::uint64_t OutputFile::line_end_after(std::uint64_t offset) const {
   char text[kBlock];
-  const ssize_t n = pread(fd_, text, sizeof text, static_cast<off_t>(offset));
-  for (ssize_t i = 0; i < n; ++i) {
-    if (text[i] == '\n') return offset + static_cast<std::uint64_t>(i) + 1;
+  std::uint64_t want = bytes_ > offset ? bytes_ - offset : 0;
+  if (want > sizeof text) want = sizeof text;
+  const std::size_t n = read_at(offset, text, static_cast<std::size_t>(want));
+  for (std::size_t i = 0; i < n; ++i) {
+    if (text[i] == '\n') return offset + i + 1;
   }
   return offset;
 }
@@ -244,7 +375,8 @@ std::uint64_t OutputFile::line_end_after(std::uint64_t offset) const {
 void OutputFile::sync() {
   if (!dirty_) return;
   dirty_ = false;
-  if (gap_count_ > 0) fdatasync(gaps_fd_);
+  if (!published_) publish();
+  if (map_.count > 0) fdatasync(gaps_fd_);
   fdatasync(fd_);
 }
 
@@ -252,11 +384,10 @@ bool OutputFile::hash_range(Sha256& hash, std::uint64_t from, std::uint64_t to) 
   static char buffer[65536];
   while (from < to) {
     const std::uint64_t want = to - from < sizeof buffer ? to - from : sizeof buffer;
-    const ssize_t n = pread(fd_, buffer, static_cast<std::size_t>(want), static_cast<off_t>(from));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    hash.update(buffer, static_cast<std::size_t>(n));
-    from += static_cast<std::uint64_t>(n);
+    const std::size_t n = read_at(from, buffer, static_cast<std::size_t>(want));
+    if (n == 0) return false;
+    hash.update(buffer, n);
+    from += n;
   }
   return true;
 }
@@ -269,14 +400,14 @@ const char* OutputFile::digest() {
   Sha256 hash;
   std::uint64_t at = 0;
   bool good = true;
-  for (std::size_t i = 0; i < gap_count_ && good; ++i) {
-    good = hash_range(hash, at, gaps_[i].from);
+  for (std::size_t i = 0; i < map_.count && good; ++i) {
+    good = hash_range(hash, at, map_.gaps[i].from);
     char mark[64];
     const int length = std::snprintf(mark, sizeof mark, "gap:%llu-%llu",
-                                     static_cast<unsigned long long>(gaps_[i].from),
-                                     static_cast<unsigned long long>(gaps_[i].to));
+                                     static_cast<unsigned long long>(map_.gaps[i].from),
+                                     static_cast<unsigned long long>(map_.gaps[i].to));
     hash.update(mark, static_cast<std::size_t>(length));
-    at = gaps_[i].to;
+    at = map_.gaps[i].to;
   }
   if (!good || !hash_range(hash, at, bytes_)) {
     digest_reason_ = "the output file cannot be read back";

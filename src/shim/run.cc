@@ -149,13 +149,29 @@ void Shim::read_signals() {
   }
 }
 
-// A byte in ctl means: look at stop.req and in.close, which are the wishes themselves.
+// Any byte in ctl means: look at stop.req and in.close, which are the wishes themselves. `c`,
+// decimal digits and a newline among them lower the cap of the output: that needs no space on the
+// disk, and a wish that is lost is sent again.
 void Shim::read_ctl() {
   char bytes[64];
-  while (read(setup_.ctl, bytes, sizeof bytes) > 0) {
+  for (ssize_t n = 0; (n = read(setup_.ctl, bytes, sizeof bytes)) > 0;) {
+    for (ssize_t i = 0; i < n; ++i) take_ctl(bytes[i]);
   }
   if (faccessat(setup_.dir, kStopReq, F_OK, 0) == 0) stop_seen_ = true;
   if (faccessat(setup_.dir, kInClose, F_OK, 0) == 0) setup_.input.end();
+}
+
+void Shim::take_ctl(char c) {
+  constexpr std::uint64_t kCapMost = UINT64_MAX / 16;
+  if (c == 'c') {
+    cap_begun_ = true;
+    cap_wish_ = 0;
+  } else if (cap_begun_ && c >= '0' && c <= '9' && cap_wish_ < kCapMost) {
+    cap_wish_ = cap_wish_ * 10 + static_cast<std::uint64_t>(c - '0');
+  } else {
+    if (cap_begun_ && c == '\n' && !discard_) out_.lower_cap(cap_wish_);
+    cap_begun_ = false;
+  }
 }
 
 // Takes every ended child. The main process is looked at without being reaped: its pid must not be
@@ -357,6 +373,7 @@ void Shim::write_final() {
   put_reserved(setup_.final_fd, {setup_.dir, kFinalTmp, kFinal}, line);
   ring_bell(setup_.dir, config_.job);
   settle_exit();
+  out_.sync();  // what came after the end of the main process
   sync_record(setup_.final_fd, setup_.dir);
   crash("shim.after_final");
 }

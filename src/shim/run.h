@@ -75,6 +75,7 @@ class Shim {
   void widen_fifo(std::size_t got);
   void read_all_output();
   void read_ctl();
+  void take_ctl(char c);
   void read_signals();
   void reap();
   void on_main_exit();
@@ -111,6 +112,8 @@ class Shim {
   bool recording_ = false;     // inside on_main_exit
   bool no_child_ = false;      // waitpid has said ECHILD
   bool stop_seen_ = false;
+  bool cap_begun_ = false;  // of a number in ctl
+  std::uint64_t cap_wish_ = 0;
   bool stopping_ = false;
   bool discard_ = false;   // output is complete: read and forget
   bool gone_dir_ = false;  // the job directory was removed: nothing can be recorded

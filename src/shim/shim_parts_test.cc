@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -167,11 +168,9 @@ class OutputFileTest : public ::testing::Test {
     const int fd = openat(fd_, kOutGaps, O_RDONLY);
     const ssize_t n = read(fd, text, sizeof text);
     close(fd);
-    std::vector<OutputGap> gaps(kGapsMax);
-    std::size_t count = 0;
-    EXPECT_TRUE(n > 0 && parse_gaps({text, static_cast<std::size_t>(n)}, gaps.data(), count));
-    gaps.resize(count);
-    return gaps;
+    OutputMap map;
+    EXPECT_TRUE(n > 0 && parse_map({text, static_cast<std::size_t>(n)}, map));
+    return {map.gaps, map.gaps + map.count};
   }
 
   std::string dir_;
@@ -239,21 +238,144 @@ TEST_F(OutputFileTest, O19_a_full_disk_counts_what_is_dropped_and_never_fails) {
   EXPECT_STRNE(out.digest(), "");
 }
 
-TEST_F(OutputFileTest, a_file_system_without_holes_stops_at_the_cap) {
+TEST_F(OutputFileTest, O19_storing_goes_on_behind_a_gap_when_there_is_space_again) {
+  if (!mount_small("size=2m")) GTEST_SKIP() << "needs root";
+  OutputFile out;
+  ASSERT_EQ(out.create(fd_, {64U << 20, 1U << 20}), 0);
+  const std::string ballast = dir_ + "/ballast";
+  std::ofstream(ballast) << std::string(1U << 20, 'b');
+  const std::string part = numbered_lines(0, 4096);
+  for (int i = 0; i < 40; ++i) out.append(part.data(), part.size());
+  ASSERT_STREQ(out.incomplete(), "enospc");
+  const std::uint64_t before = out.kept();
+  std::filesystem::remove(ballast);
+  while (out.kept() == before) out.append("again\n", 6);  // it looks once a second
+  EXPECT_EQ(bytes_at(out.bytes() - 6, 6), "again\n");
+  ASSERT_GE(out.gap_count(), 1U);
+  EXPECT_EQ(out.gap(out.gap_count() - 1).to, out.bytes() - 6);
+  EXPECT_EQ(published().back().to, out.bytes() - 6);
+}
+
+TEST_F(OutputFileTest, a_lower_cap_gives_back_at_once_and_holds_from_then_on) {
+  OutputFile out;
+  ASSERT_EQ(out.create(fd_, {16U << 20, 1U << 20}), 0);
+  const std::string part = numbered_lines(0, 4096);
+  std::string all;
+  for (int i = 0; i < 128; ++i) {
+    out.append(part.data(), part.size());
+    all += part;
+  }
+  out.lower_cap(2U << 20);
+  EXPECT_LE(out.kept(), (2U << 20) + 8192);
+  out.lower_cap(4U << 20);  // never raised
+  for (int i = 0; i < 256; ++i) {
+    out.append(part.data(), part.size());
+    all += part;
+    struct stat info{};
+    ASSERT_EQ(fstatat(fd_, kOut, &info, 0), 0);
+    ASSERT_LE(info.st_blocks * 512, (2 << 20) + (2 << 18) + 8192);
+  }
+  ASSERT_EQ(out.gap_count(), 1U);
+  const OutputGap gap = out.gap(0);
+  EXPECT_EQ(bytes_at(0, gap.from), all.substr(0, gap.from));
+  EXPECT_EQ(bytes_at(gap.to, all.size()), all.substr(gap.to));
+  out.lower_cap(1);  // as low as it goes
+  EXPECT_LE(out.kept(), kCapMin + 8192);
+  EXPECT_EQ(published()[0].to, out.gap(0).to);
+}
+
+// The bytes at these offsets, by the published map.
+std::string bytes_by_map(int dir, std::uint64_t from, std::uint64_t to) {
+  char text[kGapsReserve];
+  const int list = openat(dir, kOutGaps, O_RDONLY);
+  const ssize_t n = read(list, text, sizeof text);
+  close(list);
+  OutputMap map;
+  EXPECT_TRUE(n > 0 && parse_map({text, static_cast<std::size_t>(n)}, map));
+  const int fd = openat(dir, kOut, O_RDONLY);
+  std::string bytes(to - from, '\0');
+  for (std::uint64_t at = from; at < to;) {
+    const OutputPlace place = place_of(map.ring, at);
+    const std::uint64_t want = std::min(place.run, to - at);
+    EXPECT_EQ(pread(fd, bytes.data() + (at - from), want, static_cast<off_t>(place.position)),
+              static_cast<ssize_t>(want));
+    at += want;
+  }
+  close(fd);
+  return bytes;
+}
+
+void expect_a_ring(OutputFile& out, int dir, const std::string& all) {
+  struct stat info{};
+  ASSERT_EQ(fstatat(dir, kOut, &info, 0), 0);
+  ASSERT_LE(info.st_size, static_cast<off_t>((2U << 20) + kCapSlack));
+  ASSERT_EQ(out.bytes(), all.size());
+  ASSERT_EQ(out.gap_count(), 1U);
+  const OutputGap gap = out.gap(0);
+  EXPECT_STREQ(out.incomplete(), "");
+  EXPECT_LE(gap.from, 1U << 20);
+  EXPECT_GE(out.kept(), 2U << 20);
+  EXPECT_EQ(bytes_by_map(dir, 0, gap.from), all.substr(0, gap.from));
+  EXPECT_EQ(bytes_by_map(dir, gap.to, all.size()), all.substr(gap.to));
+  EXPECT_EQ(all[gap.from - 1], '\n');
+  EXPECT_EQ(all[gap.to - 1], '\n');
+}
+
+TEST_F(OutputFileTest, I14_without_holes_the_file_goes_round) {
+  OutputFile out;
+  ASSERT_EQ(out.create(fd_, {2U << 20, 1U << 20, false}), 0);
+  std::string all;
+  for (std::uint64_t i = 0; i < 600; ++i) {
+    const std::string part = numbered_lines(i * 1000, 1000 + i);
+    out.append(part.data(), part.size());
+    all += part;
+    if (i % 50 == 49 && all.size() > (8U << 20)) {
+      expect_a_ring(out, fd_, all);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const OutputGap gap = out.gap(0);
+  const std::string kept = all.substr(0, gap.from) + "gap:" + std::to_string(gap.from) + "-" +
+                           std::to_string(gap.to) + all.substr(gap.to);
+  EXPECT_EQ(out.digest(), sha256_of(kept, 65536));
+}
+
+TEST_F(OutputFileTest, a_ring_is_taken_over_where_it_was_left) {
+  std::string all;
+  const auto fill = [&](OutputFile& out) {
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      const std::string part = numbered_lines(i, 3000);
+      out.append(part.data(), part.size());
+      all += part;
+    }
+  };
+  {
+    OutputFile out;
+    ASSERT_EQ(out.create(fd_, {2U << 20, 1U << 20, false}), 0);
+    fill(out);
+  }
+  OutputFile out;
+  ASSERT_EQ(out.resume(fd_, {2U << 20, 1U << 20}), 0);
+  fill(out);
+  expect_a_ring(out, fd_, all);
+}
+
+TEST_F(OutputFileTest, a_file_system_without_holes_is_found_out) {
   // ramfs cannot punch.
   close(fd_);
   mounted_ = mount("ramfs", dir_.c_str(), "ramfs", 0, nullptr) == 0;
   fd_ = open(dir_.c_str(), O_RDONLY | O_DIRECTORY);
   if (!mounted_) GTEST_SKIP() << "needs root";
   OutputFile out;
-  const int error = out.create(fd_, {1U << 20, 1U << 19});
+  const int error = out.create(fd_, {2U << 20, 1U << 20});
   if (error != 0) GTEST_SKIP() << "no such file system: " << error;
-  const std::string part = numbered_lines(0, 8192);
-  for (int i = 0; i < 100; ++i) out.append(part.data(), part.size());
-  EXPECT_STREQ(out.incomplete(), "no_hole_punching");
-  ASSERT_EQ(out.gap_count(), 1U);
-  EXPECT_EQ(out.gap(0).to, out.bytes());
-  EXPECT_LE(out.kept(), 5U << 20);
+  std::string all;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const std::string part = numbered_lines(i, 8192);
+    out.append(part.data(), part.size());
+    all += part;
+  }
+  expect_a_ring(out, fd_, all);
 }
 
 TEST_F(OutputFileTest, resume_goes_on_at_the_logical_end) {
@@ -274,19 +396,20 @@ TEST_F(OutputFileTest, resume_goes_on_at_the_logical_end) {
 }
 
 TEST(Gaps, a_list_that_does_not_check_is_refused) {
-  OutputGap gaps[kGapsMax];
-  std::size_t count = 0;
-  const std::string body = "gaps 10-20 30-40";
+  OutputMap map;
+  const std::string body = "gaps 10-20 30-40 ring=4096+8192 end=99999";
   char digits[8];
   crc32_hex(crc32(body.data(), body.size()), digits);
   const std::string text = body + " crc=" + std::string(digits, 8) + "\nleft over";
-  ASSERT_TRUE(parse_gaps(text, gaps, count));
-  EXPECT_EQ(count, 2U);
-  EXPECT_EQ(gaps[1].to, 40U);
+  ASSERT_TRUE(parse_map(text, map));
+  EXPECT_EQ(map.count, 2U);
+  EXPECT_EQ(map.gaps[1].to, 40U);
+  EXPECT_EQ(map.ring.size, 8192U);
+  EXPECT_EQ(map.ring.end, 99999U);
   for (std::size_t i = 0; i < text.find('\n'); ++i) {
     std::string bad = text;
     bad[i] = static_cast<char>(bad[i] ^ 1);
-    EXPECT_FALSE(parse_gaps(bad, gaps, count)) << i;
+    EXPECT_FALSE(parse_map(bad, map)) << i;
   }
 }
 

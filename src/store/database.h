@@ -103,6 +103,9 @@ class Database {
   virtual Result<void> rollback_to() = 0;
   // Some errors end the whole transaction on their own (SQLITE_FULL): asked after every error.
   virtual bool in_transaction() const = 0;
+  // The last error says for certain that nothing was written, and why may pass: the disk is full
+  // or its file system read-only. After any other error of a commit, what is on the disk is open.
+  virtual bool wrote_nothing() const = 0;
 
   // The first row, or nullopt.
   template <class T>

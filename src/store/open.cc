@@ -1,6 +1,8 @@
 #include "store/open.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,6 +10,8 @@
 #include <cstdint>
 #include <fstream>
 
+#include "base/unique_fd.h"
+#include "store/outputs.h"
 #include "store/random.h"
 #include "store/schema_text.h"
 #include "store/sealer.h"
@@ -29,17 +33,25 @@ std::string for_sqlite(std::string text) {
   return text;
 }
 
-// What leads from version 1 on, in order: the first entry makes version 2.
-constexpr std::array<std::string_view, kSchemaVersion - 1> kMigrations{kSchemaClients,
-                                                                       kSchemaLaunch};
+// What the store learned since version 1: the script, and what it asks of rows that are there.
+struct SchemaStep {
+  int version;
+  std::string_view script;
+  Result<void> (*fill)(Database&);
+};
+constexpr SchemaStep kSchemaSteps[] = {
+    {2, kSchemaClients, nullptr},
+    {3, kSchemaLaunch, nullptr},
+    {4, kSchemaOutput, fill_outputs},
+};
 
 Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   TRY(database.begin());
   const auto create = [&]() -> Result<void> {
     TRY(database.script(for_sqlite(std::string(kSchemaCore))));
     TRY(database.script(kSchemaGuardsSqlite));
-    for (const std::string_view step : kMigrations) {
-      TRY(database.script(for_sqlite(std::string(step))));
+    for (const SchemaStep& step : kSchemaSteps) {
+      TRY(database.script(for_sqlite(std::string(step.script))));
     }
     const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
@@ -85,22 +97,23 @@ Result<int> check_version(SqliteDatabase& database) {
   return version;
 }
 
-// Forward only; all steps and the number that they lead to in one transaction.
+// Forward only; all steps in one transaction with the number that they lead to.
 Result<void> migrate(SqliteDatabase& database, int version) {
   if (version >= kSchemaVersion) return {};
   TRY(database.begin());
-  const auto step = [&]() -> Result<void> {
-    for (int at = version; at < kSchemaVersion; ++at) {
-      const std::string_view script = kMigrations[static_cast<std::size_t>(at) - 1];
-      TRY(database.script(for_sqlite(std::string(script))));
+  const auto migrated = [&]() -> Result<void> {
+    for (const SchemaStep& step : kSchemaSteps) {
+      if (step.version <= version) continue;
+      TRY(database.script(for_sqlite(std::string(step.script))));
+      if (step.fill != nullptr) TRY(step.fill(database));
     }
     TRY(database.run("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
                      {std::to_string(kSchemaVersion)}));
     return database.commit();
   };
-  auto stepped = step();
-  if (!stepped) database.rollback();
-  return stepped;
+  auto done = migrated();
+  if (!done) database.rollback();
+  return done;
 }
 
 // A chopped or scribbled file is found here, before anything is served from it.
@@ -133,6 +146,20 @@ Result<void> check_length(const std::string& path, std::uint64_t size) {
                   " bytes, which are not whole pages. It was left as it is; restore a backup.");
 }
 
+// Space for the log beyond what it grows to by itself, so that ends, stops and acknowledgements are
+// still committed when the disk is full. Only where that leaves most of the disk free; the file's
+// size stays what it is. Best effort.
+void reserve_log(const std::string& path) {
+  constexpr off_t kLogBytes = 12L * 1024 * 1024;
+  constexpr std::uint64_t kOneOf = 4;
+  const UniqueFd log(::open((path + "-wal").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  struct statvfs disk{};
+  if (!log.valid() || ::fstatvfs(log.get(), &disk) != 0) return;
+  const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (free < kOneOf * kLogBytes) return;
+  static_cast<void>(::fallocate(log.get(), FALLOC_FL_KEEP_SIZE, 0, kLogBytes));
+}
+
 Result<bool> has_tables(SqliteDatabase& database) {
   TRY_ASSIGN(const std::int64_t tables,
              database.integer("SELECT count(*) FROM sqlite_master WHERE type = 'table'", {}));
@@ -158,6 +185,7 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
     TRY(migrate(*store.writer, version));
   }
   TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
+  reserve_log(path);
   return store;
 }
 

@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+
 #include "base/check.h"
 
 namespace waybill::store {
@@ -10,7 +12,29 @@ namespace {
 // Long enough for a backup or a curious person's shell; after that the caller is told to try again.
 constexpr int kBusyTimeoutMs = 15'000;
 
-ErrorCode code_of(int sqlite_code) {
+// Why the log could not be written. SQLite itself keeps no errno of a commit.
+int log_errno(sqlite3* handle) {
+  sqlite3_file* log = nullptr;
+  int error = 0;
+  if (sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK ||
+      log == nullptr || log->pMethods == nullptr ||
+      log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error) != SQLITE_OK) {
+    return 0;
+  }
+  return error;
+}
+
+// The log could not be written to: then the transaction is not in it.
+bool is_read_only(int sqlite_code, int system_errno) {
+  return (sqlite_code & 0xff) == SQLITE_READONLY ||
+         (sqlite_code == SQLITE_IOERR_WRITE && system_errno == EROFS);
+}
+
+ErrorCode code_of(int sqlite_code, int system_errno) {
+  // SQLite takes only ENOSPC for a full disk.
+  if (sqlite_code == SQLITE_IOERR_WRITE && (system_errno == EDQUOT || system_errno == EFBIG)) {
+    return ErrorCode::store_full;
+  }
   switch (sqlite_code & 0xff) {
     case SQLITE_FULL:
       return ErrorCode::store_full;
@@ -24,7 +48,8 @@ ErrorCode code_of(int sqlite_code) {
   }
 }
 
-std::string advice(ErrorCode code) {
+std::string advice(ErrorCode code, bool read_only) {
+  if (read_only) return " Its file system is read-only; make it writable, then try again.";
   if (code == ErrorCode::store_full) {
     return " Free some space on the disk that holds the store, then try again.";
   }
@@ -138,11 +163,14 @@ SqliteDatabase::~SqliteDatabase() {
 
 Error SqliteDatabase::error(std::string_view sql) const {
   const int code = handle_ == nullptr ? SQLITE_NOMEM : sqlite3_extended_errcode(handle_);
-  const ErrorCode ours = code_of(code);
+  const int system = code == SQLITE_IOERR_WRITE ? log_errno(handle_) : 0;
+  const ErrorCode ours = code_of(code, system);
+  const bool read_only = is_read_only(code, system);
+  wrote_nothing_ = read_only || ours == ErrorCode::store_full;
   const char* text = handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_);
   return Error{ours, "The store refused: " + std::string(text) + " (SQLite " +
                          std::to_string(code) + ", at \"" + std::string(sql.substr(0, 60)) +
-                         "\")." + advice(ours)};
+                         "\")." + advice(ours, read_only)};
 }
 
 Result<sqlite3_stmt*> SqliteDatabase::prepare(std::string_view sql) {

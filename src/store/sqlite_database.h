@@ -32,6 +32,7 @@ class SqliteDatabase final : public Database {
   Result<void> release() override;
   Result<void> rollback_to() override;
   bool in_transaction() const override;
+  bool wrote_nothing() const override { return wrote_nothing_; }
 
  private:
   explicit SqliteDatabase(sqlite3* handle) : handle_(handle) {}
@@ -48,6 +49,7 @@ class SqliteDatabase final : public Database {
   };
 
   sqlite3* handle_;
+  mutable bool wrote_nothing_ = false;  // of the last error
   std::unordered_map<std::string, sqlite3_stmt*, TextHash, std::equal_to<>> statements_;
 };
 

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "core/facts.h"
 #include "core/job.h"
+#include "supervise/output_keep.h"
 
 namespace waybill::supervise {
 
@@ -68,6 +69,19 @@ class Channel {
 
   // The job is terminal and its leftovers are settled: stop watching it. Its files stay.
   virtual void forget(const JobId& job) = 0;
+
+  // Room for output; a channel without a disk of its own says nothing and does nothing. Any thread.
+  virtual DiskSpace disk_space() { return {}; }
+  // What the output of a job takes now.
+  virtual std::uint64_t output_allocated(const JobId&) { return 0; }
+  // Of a job that has ended: true when its output is gone.
+  virtual bool remove_output(const JobId&) { return false; }
+  // Of a job that has ended: what is kept once it was shortened to about `cap` bytes.
+  virtual std::optional<core::OutputFacts> shorten_output(const JobId&, std::uint64_t) {
+    return std::nullopt;
+  }
+  // Of a running job: a wish that may be lost; what comes of it shows in output_allocated.
+  virtual void lower_output_cap(const JobId&, std::uint64_t) {}
 
   // The machine generation that commands started now belong to.
   virtual GenerationId generation() const = 0;

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "shim/files.h"
+
 namespace waybill::supervise {
 namespace {
 
@@ -103,6 +105,14 @@ void LocalChannel::Loop::post_forget(const JobId& job) {
   static_cast<void>(n);
 }
 
+void LocalChannel::Loop::post_cap(const JobId& job, std::uint64_t cap) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  work_.push_back(Work{std::nullopt, job, cap});
+  const std::uint64_t one = 1;
+  const ssize_t n = ::write(queue_event_.get(), &one, sizeof one);
+  static_cast<void>(n);
+}
+
 void LocalChannel::Loop::run() {
   std::array<epoll_event, 64> events{};
   while (!stopping_) {
@@ -168,8 +178,10 @@ void LocalChannel::Loop::do_next_work() {
   pending_.pop_front();
   if (item.order) {
     take_order(std::move(*item.order));
+  } else if (item.cap) {
+    lower_cap(item.job, *item.cap);
   } else {
-    forget_job(item.forget);
+    forget_job(item.job);
   }
 }
 
@@ -189,6 +201,19 @@ void LocalChannel::Loop::forget_job(const JobId& id) {
   reap_shim(job);
   if (job.shim_pidfd.valid()) unwatch(job.shim_token, job.shim_pidfd.get());
   jobs_.erase(found);
+}
+
+// Through ctl, which needs no space on the disk; whoever writes the output does it.
+void LocalChannel::Loop::lower_cap(const JobId& id, std::uint64_t cap) {
+  const auto found = jobs_.find(id.str());
+  if (found == jobs_.end() || found->second->forgotten) return;
+  if (found->second->orphan) return found->second->orphan->lower_cap(cap);
+  const std::string path = job_dir_path(options_.data_dir, id) + "/" + shim::kCtl;
+  const UniqueFd ctl(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (!ctl.valid()) return;
+  const std::string wish = "c" + std::to_string(cap) + "\n";
+  const ssize_t n = ::write(ctl.get(), wish.data(), wish.size());
+  static_cast<void>(n);
 }
 
 void LocalChannel::Loop::take_bell() {

@@ -29,6 +29,8 @@ class LocalChannel::Loop {
   Result<void> start();
   void post(SuperviseOrder order);
   void post_forget(const JobId& job);
+  void post_cap(const JobId& job, std::uint64_t cap);
+  const std::string& data_dir() const { return options_.data_dir; }  // once started
   const MachineGeneration& machine() const { return machine_; }
 
  private:
@@ -63,20 +65,23 @@ class LocalChannel::Loop {
     std::optional<MonoTime> wake_at;
     MonoTime launching_since{};
     bool answer_owed = false;
-    bool blind = false;      // the last look could not tell anything, and that has been said
-    bool forgotten = false;  // kept only until our child has ended and is reaped
-    std::string reported;    // what the last report said, as text
+    bool wish_unwritten = false;  // a stop wish could not be written, and that has been said
+    bool blind = false;           // the last look could not tell anything, and that has been said
+    bool forgotten = false;       // kept only until our child has ended and is reaped
+    std::string reported;         // what the last report said, as text
   };
 
   struct Work {
     std::optional<SuperviseOrder> order;
-    JobId forget;
+    JobId job;                              // of what follows
+    std::optional<std::uint64_t> cap = {};  // its output's, to be lowered; none: forget the job
   };
 
   void run();
   void take_work();
   void do_next_work();
   void forget_job(const JobId& id);
+  void lower_cap(const JobId& id, std::uint64_t cap);
   void make_directories();
   void take_order(SuperviseOrder order);
   void take_bell();

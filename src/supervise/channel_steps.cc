@@ -340,10 +340,15 @@ void LocalChannel::Loop::confirm_stop(Job& job, const JobLook& look) {
     const int error = look.dir->write_durably(shim::kStopReqTmp, shim::kStopReq,
                                               stop_request_line(job.id, job.stop));
     if (error != 0) {
-      warn("The stop wish of job " + job.id.str() +
-           " cannot be written: " + strerrordesc_np(error) + ". It is tried again.");
+      if (!std::exchange(job.wish_unwritten, true)) {
+        warn("The stop wish of job " + job.id.str() +
+             " cannot be written: " + strerrordesc_np(error) +
+             ". Its supervisor is told by a signal; the wish is tried again.");
+      }
+      if (job.shim_pidfd.valid()) signal_stop(job.shim_pidfd.get());
       return wake_after(job, kLookLater);
     }
+    job.wish_unwritten = false;
     crash_point("supervise.after_stop_req");
   } else if (!job.answer_owed) {
     return;

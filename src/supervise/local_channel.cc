@@ -17,6 +17,19 @@ Result<std::unique_ptr<LocalChannel>> LocalChannel::open(LocalChannelOptions opt
 
 void LocalChannel::supervise(SuperviseOrder order) { loop_->post(std::move(order)); }
 void LocalChannel::forget(const JobId& job) { loop_->post_forget(job); }
+DiskSpace LocalChannel::disk_space() { return supervise::disk_space(loop_->data_dir()); }
+std::uint64_t LocalChannel::output_allocated(const JobId& job) {
+  return supervise::output_allocated(loop_->data_dir(), job);
+}
+bool LocalChannel::remove_output(const JobId& job) {
+  return supervise::remove_output(loop_->data_dir(), job);
+}
+std::optional<core::OutputFacts> LocalChannel::shorten_output(const JobId& job, std::uint64_t cap) {
+  return supervise::shorten_output(loop_->data_dir(), job, cap);
+}
+void LocalChannel::lower_output_cap(const JobId& job, std::uint64_t cap) {
+  loop_->post_cap(job, cap);
+}
 GenerationId LocalChannel::generation() const { return generation_id(loop_->machine()); }
 
 }  // namespace waybill::supervise

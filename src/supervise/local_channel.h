@@ -37,7 +37,12 @@ class LocalChannel final : public Channel {
 
   void supervise(SuperviseOrder order) override;  // any thread
   void forget(const JobId& job) override;         // any thread
-  GenerationId generation() const override;       // any thread; constant
+  DiskSpace disk_space() override;
+  std::uint64_t output_allocated(const JobId& job) override;
+  bool remove_output(const JobId& job) override;
+  std::optional<core::OutputFacts> shorten_output(const JobId& job, std::uint64_t cap) override;
+  void lower_output_cap(const JobId& job, std::uint64_t cap) override;
+  GenerationId generation() const override;  // any thread; constant
 
  private:
   class Loop;

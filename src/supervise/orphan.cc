@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "shim/crash_points.h"
 #include "shim/files.h"
 #include "shim/launch.h"
 #include "shim/record.h"
@@ -61,7 +62,7 @@ std::optional<OrphanPolicy> orphan_policy(const JobDir& dir) {
   policy.drain_grace = time(launch.drain_grace_ms);
   policy.drain_max = time(launch.drain_max_ms);
   policy.keep_leftovers = launch.keep_leftovers;
-  policy.limits = {launch.cap_bytes, launch.head_bytes};
+  policy.limits = {launch.cap_bytes, launch.head_bytes, launch.crash_point != shim::kNoHoles};
   return policy;
 }
 

@@ -39,6 +39,10 @@ class Orphan {
   int fifo() const { return fifo_.get(); }
 
   void request_stop() { stop_wanted_ = true; }
+  // Of the output, while that is not on record.
+  void lower_cap(std::uint64_t cap) {
+    if (!final_written_) out_.lower_cap(cap);
+  }
 
   struct Progress {
     std::optional<Millis> again_in;  // call again after this time at the latest

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "core/facts.h"
+#include "shim/output_file.h"
 
 namespace waybill::supervise {
 
@@ -26,8 +27,9 @@ struct OutputPiece {
 
 class OutputReader {
  public:
-  // `job_dir`: DATA/jobs/ID. `final_output`: what the final record says, once it is known; until
-  // then gaps and end are read from the files at each call.
+  // `job_dir`: DATA/jobs/ID. `final_output`: what the final record says, once it is known: then
+  // that is the end, and the gaps are those of the record and of the files together (the tail of a
+  // finished job may be shortened). Until then both are read from the files at each call.
   explicit OutputReader(std::string job_dir, std::optional<core::OutputFacts> final_output = {});
 
   // At most `max` bytes from `offset` on, never across a gap. `unavailable` when there is no output
@@ -46,10 +48,16 @@ class OutputReader {
   std::string tail(std::size_t max);
 
  private:
+  // What is known at one moment.
+  struct Seen {
+    std::vector<core::Gap> gaps;
+    shim::OutputRing ring;
+    std::uint64_t end = 0;
+  };
   bool open();
-  std::vector<core::Gap> live_gaps() const;
-  std::uint64_t end_of(const std::vector<core::Gap>& gaps) const;
-  std::string pread_all(std::uint64_t offset, std::size_t size) const;
+  bool live_map(shim::OutputMap& map) const;
+  Seen look() const;
+  std::string pread_all(const shim::OutputRing& ring, std::uint64_t offset, std::size_t size) const;
 
   std::string job_dir_;
   std::optional<core::OutputFacts> final_;

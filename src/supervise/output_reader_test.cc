@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "shim/output_file.h"
+#include "supervise/output_keep.h"
 
 namespace waybill::supervise {
 namespace {
@@ -52,12 +53,14 @@ TEST_F(OutputReaderTest, no_file_is_unavailable_and_beyond_the_end_is_empty) {
   EXPECT_EQ(beyond->end, 3U);
 }
 
-// A writer that punches all the time, and a reader beside it: every byte that is returned is the
-// right one, whatever became of it meanwhile.
-TEST_F(OutputReaderTest, I14_a_live_reader_never_takes_a_hole_for_zeros) {
+class LiveReaderTest : public OutputReaderTest, public ::testing::WithParamInterface<bool> {};
+
+// A writer that gives bytes back all the time, and a reader beside it: every byte that is returned
+// is the right one, whatever became of it meanwhile.
+TEST_P(LiveReaderTest, I14_what_was_given_back_is_a_gap_and_nothing_else) {
   std::atomic<bool> done{false};
   shim::OutputFile out;
-  ASSERT_EQ(out.create(fd_, {256 << 10, 64 << 10}), 0);
+  ASSERT_EQ(out.create(fd_, {256 << 10, 64 << 10, GetParam()}), 0);
   std::thread writer([&] {
     std::uint64_t index = 0;
     for (int i = 0; i < 4000; ++i) {
@@ -90,6 +93,86 @@ TEST_F(OutputReaderTest, I14_a_live_reader_never_takes_a_hole_for_zeros) {
   writer.join();
   EXPECT_GT(checked, 1U << 20);
   EXPECT_GT(gaps_seen, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Output, LiveReaderTest, ::testing::Bool(),
+                         [](const auto& row) { return row.param ? "holes" : "ring"; });
+
+// One that asks for a little each time is overtaken by the cap again and again.
+TEST_P(LiveReaderTest, O19_a_slow_reader_gets_gaps_and_comes_to_the_end) {
+  shim::OutputFile out;
+  ASSERT_EQ(out.create(fd_, {256 << 10, 64 << 10, GetParam()}), 0);
+  OutputReader slow(dir_);
+  OutputReader other(dir_);
+  std::uint64_t index = 0;
+  std::uint64_t at = 0;
+  std::uint64_t gaps = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string part;
+    for (int l = 0; l < 512; ++l) part += line_at(index++);
+    out.append(part.data(), part.size());
+    const auto piece = slow.read(at, 1000);
+    ASSERT_TRUE(piece);
+    ASSERT_EQ(piece->offset, at);
+    ASSERT_GT(piece->next_offset, at);
+    for (std::size_t b = 0; b < piece->bytes.size(); ++b) {
+      ASSERT_EQ(piece->bytes[b], line_at((at + b) / 16)[(at + b) % 16]);
+    }
+    if (piece->gap) ++gaps;
+    at = piece->next_offset;
+    ASSERT_EQ(other.read(0, 16)->bytes, line_at(0));  // the head is there for everybody
+  }
+  EXPECT_GT(gaps, 1U);
+  core::OutputFacts facts;
+  facts.bytes = out.bytes();
+  for (std::size_t i = 0; i < out.gap_count(); ++i) {
+    facts.gaps.push_back({out.gap(i).from, out.gap(i).to});
+  }
+  OutputReader last(dir_, facts);
+  while (at < facts.bytes) {
+    const auto piece = last.read(at, 1U << 20);
+    ASSERT_TRUE(piece);
+    ASSERT_GT(piece->next_offset, at);
+    at = piece->next_offset;
+  }
+  EXPECT_EQ(at, index * 16);
+}
+
+// Shortened after its end, while somebody has it open with the record of the end.
+TEST_F(OutputReaderTest, a_shortened_output_is_a_gap_for_those_who_know_only_its_record) {
+  const std::string jobs = dir_ + "/jobs/j1";
+  std::filesystem::create_directories(jobs);
+  const int fd = open(jobs.c_str(), O_RDONLY | O_DIRECTORY);
+  core::OutputFacts facts;
+  {
+    shim::OutputFile out;
+    ASSERT_EQ(out.create(fd, {}), 0);
+    for (std::uint64_t i = 0; i < 200'000; ++i) {
+      const std::string line = line_at(i);
+      out.append(line.data(), line.size());
+    }
+    facts.bytes = facts.kept_bytes = out.bytes();
+  }
+  close(fd);
+  OutputReader reader(jobs, facts);
+  ASSERT_EQ(reader.read(1U << 20, 16)->bytes, line_at((1U << 20) / 16));
+  const std::uint64_t before = output_allocated(dir_, JobId("j1"));
+  const auto kept = shorten_output(dir_, JobId("j1"), 256 << 10);
+  ASSERT_TRUE(kept);
+  EXPECT_LE(kept->kept_bytes, (256U << 10) + 8192);
+  EXPECT_EQ(kept->bytes, facts.bytes);
+  EXPECT_LT(output_allocated(dir_, JobId("j1")), before / 4);
+  const auto piece = reader.read(1U << 20, 16);
+  ASSERT_TRUE(piece->gap);
+  EXPECT_EQ(reader.read(piece->next_offset, 16)->bytes, line_at(piece->next_offset / 16));
+  EXPECT_EQ(reader.gaps(), kept->gaps);
+  EXPECT_EQ(reader.tail(16), line_at(199'999));
+  EXPECT_FALSE(shorten_output(dir_, JobId("j1"), 1U << 20));  // nothing to give back
+  EXPECT_TRUE(remove_output(dir_, JobId("j1")));
+  EXPECT_TRUE(remove_output(dir_, JobId("j1")));
+  EXPECT_EQ(OutputReader(jobs, facts).read(0, 1).error().code, ErrorCode::unavailable);
+  EXPECT_FALSE(shorten_output(dir_, JobId("j1"), 1));
+  EXPECT_FALSE(std::filesystem::exists(jobs + "/out"));
 }
 
 TEST_F(OutputReaderTest, tail_offsets_count_lines) {

@@ -211,6 +211,7 @@ constexpr std::string_view kUndo =
     "leftover DROP COLUMN stop_at; "
     "ALTER TABLE leftover DROP COLUMN stop_actor; ALTER TABLE leftover DROP COLUMN stop_reason; "
     "DROP INDEX session_host; DROP TABLE host_call; DROP TABLE session_client; "
+    "DROP TABLE output; DROP TABLE output_use; "
     "ALTER TABLE launch DROP COLUMN wrapper; ALTER TABLE session DROP COLUMN wake_until; "
     "ALTER TABLE session DROP COLUMN client; "
     "UPDATE meta SET value = '1' WHERE key = 'schema_version'";

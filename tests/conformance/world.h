@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,38 @@ class FakeChannel final : public supervise::Channel {
   void supervise(supervise::SuperviseOrder order) override { orders.push_back(std::move(order)); }
   void forget(const JobId& job) override { forgotten.push_back(job); }
   GenerationId generation() const override { return GenerationId("g1"); }
+
+  // A disk: what each output takes of it, and what others do.
+  supervise::DiskSpace disk_space() override {
+    std::uint64_t used = others;
+    for (const auto& [job, bytes] : outputs) used += bytes;
+    return {disk, used < disk ? disk - used : 0};
+  }
+  std::uint64_t output_allocated(const JobId& job) override { return outputs[job]; }
+  bool remove_output(const JobId& job) override {
+    if (!removable) return false;
+    outputs.erase(job);
+    removed.push_back(job);
+    return true;
+  }
+  std::optional<core::OutputFacts> shorten_output(const JobId& job, std::uint64_t cap) override {
+    if (!removable || outputs[job] <= cap) return std::nullopt;
+    outputs[job] = cap;
+    core::OutputFacts facts;
+    facts.kept_bytes = cap;
+    facts.gaps = {{cap / 2, cap}};
+    return facts;
+  }
+  void lower_output_cap(const JobId& job, std::uint64_t cap) override {
+    lowered.emplace_back(job, cap);
+  }
+
+  std::uint64_t disk = 0;  // its size; 0: nothing is known of it
+  std::uint64_t others = 0;
+  std::map<JobId, std::uint64_t> outputs;
+  std::vector<JobId> removed;
+  std::vector<std::pair<JobId, std::uint64_t>> lowered;
+  bool removable = true;
 
   std::vector<supervise::SuperviseOrder> orders;
   std::vector<JobId> forgotten;

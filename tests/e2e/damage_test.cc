@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "e2e/harness.h"
+#include "e2e/small_disk.h"
 
 namespace waybill::e2e {
 namespace {
@@ -286,36 +287,9 @@ TEST(DamageTest, I12_a_sealed_launch_that_does_not_open_is_kept_and_not_run) {
 
 // ---- the disk ----------------------------------------------------------------------------------
 
-// A small file system of its own.
-class SmallDisk {
- public:
-  SmallDisk() {
-    mounted_ = ::mount("waybill-e2e", temp_.path().c_str(), "tmpfs", 0, "size=8m,mode=0755") == 0;
-  }
-  ~SmallDisk() {
-    if (mounted_) ::umount2(temp_.path().c_str(), MNT_DETACH);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-
-  bool mounted() const { return mounted_; }
-  const std::string& path() const { return temp_.path(); }
-  void fill() {
-    std::ofstream file(path() + "/ballast", std::ios::binary);
-    const std::string block(4096, 'b');
-    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
-    }
-  }
-  void free() { fs::remove(path() + "/ballast"); }
-
- private:
-  TempDir temp_;
-  bool mounted_ = false;
-};
-
 TEST(DamageTest, I2_a_full_disk_refuses_launches_and_loses_nothing) {
   SmallDisk disk;
-  if (!disk.mounted()) GTEST_SKIP() << "no file system of its own: not root";
+  if (!disk.mounted()) GTEST_SKIP() << disk.why();
   Daemon::Options options;
   options.data_dir = disk.path() + "/data";
   Daemon daemon(options);
@@ -344,16 +318,17 @@ TEST(DamageTest, I2_a_full_disk_refuses_launches_and_loses_nothing) {
 
 TEST(DamageTest, a_read_only_data_directory_is_refused_by_name) {
   SmallDisk disk;
-  if (!disk.mounted()) GTEST_SKIP() << "no file system of its own: not root";
+  if (!disk.mounted()) GTEST_SKIP() << disk.why();
   Daemon::Options options;
   options.data_dir = disk.path() + "/data";
   Daemon daemon(options);
   fill_and_end(daemon);
-  ASSERT_EQ(::mount("", disk.path().c_str(), "", MS_REMOUNT | MS_RDONLY, "size=8m"), 0);
+  ASSERT_EQ(::mount("", disk.path().c_str(), "", MS_REMOUNT | MS_RDONLY, disk.options().c_str()),
+            0);
   const Output output = daemon.serve_and_finish();
   EXPECT_NE(output.exit_code, 0) << output.describe();
   EXPECT_TRUE(contains(output.err, daemon.data_dir())) << output.err;
-  ASSERT_EQ(::mount("", disk.path().c_str(), "", MS_REMOUNT, "size=8m"), 0);
+  ASSERT_EQ(::mount("", disk.path().c_str(), "", MS_REMOUNT, disk.options().c_str()), 0);
   daemon.start();
   EXPECT_EQ(at(daemon.json({"list"}), "jobs").get_array().size(), 3U);
 }
