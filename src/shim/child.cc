@@ -117,6 +117,8 @@ const char* word_of(int step) {
       return "chdir";
     case ChildStep::exec:
       return "exec";
+    case ChildStep::gate:
+      return "gate";
   }
   return "unknown";
 }

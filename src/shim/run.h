@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shim/cgroup.h"
 #include "shim/launch.h"
 #include "shim/output_file.h"
 #include "shim/proc.h"
@@ -32,6 +33,9 @@ struct ShimSetup {
   int exit_fd = -1;   // exit.tmp, space reserved
   int final_fd = -1;  // final.tmp, space reserved
   int status = -1;    // the child's failure, or end of file once it has exec'ed
+  int cgroup = -1;    // entered and verified; -1: none
+  OomCounter oom;
+  bool gate_shut = false;  // a stop was wished before the gate opened: nothing runs
   pid_t main = -1;
   std::int64_t started_wall_ms = 0;
   std::int64_t started_mono_ns = 0;
@@ -41,6 +45,7 @@ struct ShimSetup {
 struct ShimConfig {
   char job[128] = {};
   char crash_point[40] = {};
+  char cgroup[kCgroupPathMax] = {};  // the one that was wished for; "" none
   std::int64_t grace_ns = 0;
   std::int64_t deadline_ns = 0;
   std::int64_t leftover_grace_ns = 0;
@@ -88,6 +93,9 @@ class Shim {
   void term_pass();
   void kill_round();
   void sweep(std::int64_t began_ns);
+  void find_members();
+  bool gone() const;
+  void leave_cgroup();
   void publish_survivors(std::int64_t began_ns);
 
   // leftovers.cc
