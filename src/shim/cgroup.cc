@@ -2,11 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -170,6 +174,14 @@ int make_cgroup(const char* path) {
     if (error != ENOENT) break;
   }
   return error != 0 ? -error : open_cgroup(path);
+}
+
+pid_t fork_into_cgroup(int cgroup) {
+  clone_args args{};
+  args.flags = CLONE_INTO_CGROUP;
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<__u64>(cgroup);
+  return static_cast<pid_t>(syscall(SYS_clone3, &args, sizeof args));
 }
 
 int enter_cgroup(int cgroup, pid_t pid) {

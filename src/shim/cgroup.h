@@ -22,6 +22,10 @@ int open_cgroup(const char* path);
 // or -errno.
 int make_cgroup(const char* path);
 
+// fork() whose child begins its life in the cgroup: moving a living process makes the kernel wait
+// for all processors, this does not. -1 with errno where the kernel or a sandbox has no such call.
+pid_t fork_into_cgroup(int cgroup);
+
 // Moves a process. 0 or errno.
 int enter_cgroup(int cgroup, pid_t pid);
 

@@ -154,14 +154,23 @@ int make_pipe(Pipe& out) {
   return 0;
 }
 
-// Puts the child, which waits at the gate, into a cgroup of its own and looks whether it is there:
-// an empty cgroup that never had it would prove nothing. 0, or why there is none; that is no reason
-// not to run.
-int join_cgroup(ShimSetup& setup, const ShimConfig& config) {
-  if (config.cgroup[0] == '\0') return 0;
-  const int fd = make_cgroup(config.cgroup);
+// Forks the child, into the job's cgroup where that is to be had (`cgroup` is its descriptor, or
+// negative). Its pid, 0 in the child, -1 with errno.
+pid_t fork_child(int cgroup, bool& inside) {
+  if (cgroup >= 0) {
+    const pid_t pid = fork_into_cgroup(cgroup);
+    inside = pid >= 0;
+    if (inside) return pid;
+  }
+  return fork();
+}
+
+// Puts the child, which waits at the gate, into the cgroup unless it is `inside`, and looks whether
+// it is there: an empty cgroup that never had it would prove nothing. 0, or why there is none; that
+// is no reason not to run.
+int join_cgroup(ShimSetup& setup, const ShimConfig& config, int fd, bool inside) {
   if (fd < 0) return -fd;
-  int error = enter_cgroup(fd, setup.main);
+  int error = inside ? 0 : enter_cgroup(fd, setup.main);
   if (error == 0 && is_in_cgroup(setup.main, config.cgroup) != Answer::yes) error = EXDEV;
   if (error == 0) {
     setup.cgroup = fd;
@@ -264,14 +273,17 @@ int start(ShimSetup& setup, const ShimConfig& config, const Loaded& loaded) {
   if (const int error = make_pipe(gate)) return error;
   if (const int error = make_pipe(status)) return error;
   plan.gate_read = gate.read, plan.gate_write = gate.write, plan.status_write = status.write;
-  setup.main = fork();
+  const int cgroup = config.cgroup[0] != '\0' ? make_cgroup(config.cgroup) : 0;
+  bool inside = false;
+  setup.main = fork_child(config.cgroup[0] != '\0' ? cgroup : -1, inside);
   if (setup.main < 0) return errno;
   if (setup.main == 0) run_child(plan);
   close(gate.read);
   close(status.write);
   setup.status = status.read;
   fcntl(setup.status, F_SETFL, O_NONBLOCK);
-  const int cgroup_error = join_cgroup(setup, config);
+  const int cgroup_error =
+      config.cgroup[0] != '\0' ? join_cgroup(setup, config, cgroup, inside) : 0;
   setup.oom = open_oom_counter(setup.cgroup, setup.main);
   crash_here(config.crash_point, "shim.before_start");
   if (stop_wished(setup)) return give_up(setup, config, ECANCELED);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "shim/proc.h"
+#include "supervise/cgroup_root.h"
 #include "supervise/channel_fixture.h"
 
 namespace waybill::supervise {
@@ -65,24 +66,104 @@ std::string filter_of_this_test() {
 
 // ---- as an ordinary user -----------------------------------------------------------------------
 
-TEST(OrdinaryUser, I7_every_stop_and_every_loss_without_privileges_or_cgroup_under_umask_000) {
-  if (geteuid() != 0) GTEST_SKIP() << "the whole program already runs as an ordinary user";
-  char path[] = "/tmp/waybill-nobody-XXXXXX";
-  const std::string dir = mkdtemp(path);
-  ASSERT_EQ(chmod(dir.c_str(), 0755), 0);
-  for (const auto& [from, name] :
-       {std::pair(own_program(), "test"), std::pair(shim_under_test(), "waybill-shim")}) {
-    fs::copy_file(from, dir + "/" + name);
-    ASSERT_EQ(chmod((dir + "/" + name).c_str(), 0755), 0);
+constexpr char kSetuid[] = "WAYBILL_TEST_SETUID";
+constexpr char kUnified[] = "/sys/fs/cgroup/unified";
+
+class OrdinaryUser : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "the whole program already runs as an ordinary user";
+    char path[] = "/tmp/waybill-nobody-XXXXXX";
+    dir_ = mkdtemp(path);
+    ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
+    copy(own_program(), "test", 0755);
+    copy(shim_under_test(), "waybill-shim", 0755);
+    // What sudo is on other machines.
+    copy("/usr/bin/setpriv", "as-root", 04755);
   }
-  const mode_t before = umask(0);
-  const int status = run_program(
-      {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", dir + "/test",
-       "--gtest_filter=StopTest.*:LostTest.*:GateTest.*:FallbackTest.*:Files.*", "--gtest_brief=1"},
-      {"WAYBILL_TEST_SHIM=" + dir + "/waybill-shim"});
-  umask(before);
-  EXPECT_EQ(status, 0);
-  fs::remove_all(dir);
+  void TearDown() override {
+    if (!dir_.empty()) fs::remove_all(dir_);
+  }
+
+  void copy(const std::string& from, const std::string& name, mode_t mode) const {
+    fs::copy_file(from, dir_ + "/" + name);
+    ASSERT_EQ(chmod((dir_ + "/" + name).c_str(), mode), 0);
+  }
+
+  // These tests as nobody, in the cgroup ("": where we are).
+  int run_as_nobody(const std::string& filter, const std::string& cgroup) const {
+    return run_program({"sh", "-c",
+                        "[ -z \"$1\" ] || echo $$ > \"$1/cgroup.procs\"; umask 000; exec setpriv "
+                        "--reuid=65534 --regid=65534 --clear-groups \"$0\" \"--gtest_filter=$2\" "
+                        "--gtest_brief=1",
+                        dir_ + "/test", cgroup, filter},
+                       {"WAYBILL_TEST_SHIM=" + dir_ + "/waybill-shim",
+                        std::string(kSetuid) + "=" + dir_ + "/as-root"});
+  }
+
+  std::string dir_;
+};
+
+TEST_F(OrdinaryUser, I7_every_stop_and_loss_without_privileges_or_cgroup_under_umask_000) {
+  const std::string filter =
+      "StopTest.*:LostTest.*:GateTest.*:FallbackTest.*:Files.*:Setuid.I7_without*";
+  EXPECT_EQ(run_as_nobody(filter, ""), 0);
+}
+
+TEST_F(OrdinaryUser, I7_in_a_cgroup_that_was_delegated_to_the_user) {
+  const std::string group = std::string(kUnified) + "/waybill-user-" + std::to_string(getpid());
+  if (mkdir(group.c_str(), 0755) != 0) {
+    GTEST_SKIP() << "no group of version 2 can be made at " << kUnified;
+  }
+  for (const char* name : {"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"}) {
+    EXPECT_EQ(chown((group + name).c_str(), 65534, 65534), 0) << name;
+  }
+  EXPECT_EQ(run_as_nobody("CgroupTest.*:Setuid.I7_with_a_cgroup*", group), 0);
+  EXPECT_TRUE(eventually([&] { return rmdir(group.c_str()) == 0; }));
+}
+
+// A process of another user in the job, which this user may not signal.
+class Setuid : public ChannelTest {
+ protected:
+  // Runs until the test writes to the FIFO.
+  JobId start_foreign() {
+    EXPECT_EQ(mkfifo((data_dir_ + "/release").c_str(), 0600), 0);
+    LaunchOrder launch = order(std::string(getenv(kSetuid)) +
+                               " --reuid=0 --regid=0 --clear-groups sh -c "
+                               "'echo up; read x < \"$DATA/release\"'; true");
+    launch.grace = Millis(100);
+    const JobId job = run(std::move(launch));
+    wait_output(job, "up");
+    return job;
+  }
+  static bool may_run() { return getenv(kSetuid) != nullptr && geteuid() != 0; }
+};
+
+TEST_F(Setuid, I7_without_a_cgroup_what_may_not_be_signalled_is_named_and_waited_for) {
+  if (!may_run()) GTEST_SKIP() << "run by OrdinaryUser.*, as nobody";
+  const JobId job = start_foreign();
+  stop(job);
+  const core::JobFacts stuck = wait_for(job, [](const Facts& f) {
+    for (const core::ProcessNote& note : f.survivors) {
+      if (note.reason == "EPERM_setuid") return true;
+    }
+    return false;
+  });
+  EXPECT_NE(stuck.supervision, Supervision::finished);
+  EXPECT_FALSE(has_file(job, "final.json"));
+  std::ofstream(data_dir_ + "/release") << "x\n";
+  EXPECT_EQ(wait_finished(job).proof, Proof::subreaper);
+}
+
+TEST_F(Setuid, I7_with_a_cgroup_it_is_killed_like_the_others) {
+  if (!may_run()) GTEST_SKIP() << "run by OrdinaryUser.*, as nobody";
+  cgroup_root_ = "auto";
+  const std::string root = find_cgroup_root("auto", data_dir_).path;
+  ASSERT_FALSE(root.empty());
+  const JobId job = start_foreign();
+  stop(job);
+  EXPECT_EQ(wait_finished(job).proof, Proof::subreaper);
+  EXPECT_TRUE(eventually([&] { return !fs::exists(root); }));
 }
 
 class Files : public ChannelTest {};
