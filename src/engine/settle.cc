@@ -67,7 +67,12 @@ std::optional<core::Exit> exit_of(const core::JobFacts& facts) {
 }
 
 core::Cause cause_of(const core::JobFacts& facts, const core::Exit& exit) {
-  if (facts.supervision == core::Supervision::lost) return core::Cause::supervisor_lost;
+  // The deadline of a lost supervisor was kept by the daemon: the cause if its end is proven (I7).
+  if (facts.supervision == core::Supervision::lost) {
+    const bool proven = facts.proof == core::Proof::cgroup;
+    return proven && facts.ended_by == core::EndedBy::deadline ? core::Cause::deadline
+                                                               : core::Cause::supervisor_lost;
+  }
   if (facts.supervision == core::Supervision::generation_gone) return core::Cause::sandbox_replaced;
   if (exit.kind == core::ExitKind::not_started) return core::Cause::not_started;
   // Only when that is what ended the main process: a shell that outlived its child and said 137 has

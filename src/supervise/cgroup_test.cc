@@ -106,6 +106,7 @@ TEST_F(CgroupTest, I7_who_was_put_into_the_group_is_of_the_job) {
   wait_output(job, "up");
   const pid_t guest = fork();
   if (guest == 0) {
+    signal(SIGTERM, SIG_IGN);  // so that it outlives the grace, when no child is left
     execl("/bin/sleep", "sleep", unique_seconds().c_str(), nullptr);
     _exit(127);
   }

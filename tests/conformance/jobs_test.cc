@@ -178,6 +178,24 @@ TEST(Jobs, I7_a_lost_supervisor_with_an_empty_cgroup_is_a_confirmed_stop) {
   EXPECT_EQ(job.exit->kind, core::ExitKind::unknown);
 }
 
+TEST(Jobs, I7_a_lost_supervisors_deadline_is_the_cause_only_with_a_proof) {
+  World world;
+  for (const auto& [proof, cause] :
+       {std::pair(core::Proof::cgroup, core::Cause::deadline),
+        std::pair(core::Proof::unproven, core::Cause::supervisor_lost)}) {
+    const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+    core::JobFacts facts;
+    facts.job = made.job.id;
+    facts.supervision = core::Supervision::lost;
+    facts.ended_by = core::EndedBy::deadline;
+    facts.proof = proof;
+    world.ended(facts);
+    const JobView job = show(world, made.job.id);
+    EXPECT_EQ(job.status, JobStatus::failed);
+    EXPECT_EQ(job.cause, cause);
+  }
+}
+
 TEST(Jobs, I9_out_of_memory_is_the_cause_only_when_it_ended_the_main_process) {
   World world;
   const auto killed = world.ask<RunReply>(command(host(), "eat"));
