@@ -71,6 +71,11 @@ TEST(Settings, I14_every_setting_is_bounded_and_unknown_ones_are_refused) {
     EXPECT_TRUE(set_setting(settings, field.key, get_setting(settings, field))) << field.key;
   }
   EXPECT_FALSE(set_setting(settings, "no_such_setting", "1"));
+  for (const char* bad : {"", "on", "relative/path", "/"}) {
+    EXPECT_FALSE(set_setting(settings, "cgroup_root", bad)) << bad;
+  }
+  EXPECT_TRUE(set_setting(settings, "cgroup_root", "/sys/fs/cgroup/jobs/"));
+  EXPECT_EQ(settings.cgroup_root, "/sys/fs/cgroup/jobs");
   EXPECT_FALSE(set_setting(settings, "stop_grace", "soon"));
   EXPECT_TRUE(set_setting(settings, "stop_grace", "2s"));
   EXPECT_EQ(settings.stop_grace, Millis(2000));

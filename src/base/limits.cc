@@ -28,6 +28,17 @@ const SettingField* find_field(std::string_view key) {
   return nullptr;
 }
 
+Result<void> set_cgroup_root(Settings& settings, std::string_view value) {
+  const bool fits = value == "auto" || value == "off" || (value.starts_with('/') && value != "/");
+  if (!fits || value.find('\0') != std::string_view::npos) {
+    return fail(ErrorCode::bad_request,
+                "Setting cgroup_root must be \"auto\", \"off\" or the absolute path of a cgroup.");
+  }
+  while (value.ends_with('/')) value.remove_suffix(1);
+  settings.cgroup_root = value;
+  return {};
+}
+
 }  // namespace
 
 const std::vector<SettingField>& setting_fields() {
@@ -92,6 +103,7 @@ Result<void> set_setting(Settings& settings, std::string_view key, std::uint64_t
 }
 
 Result<void> set_setting(Settings& settings, std::string_view key, std::string_view value) {
+  if (key == kCgroupRootKey) return set_cgroup_root(settings, value);
   const SettingField* field = find_field(key);
   if (field == nullptr) return set_setting(settings, key, std::uint64_t{0});
   std::optional<std::uint64_t> number;

@@ -49,7 +49,13 @@ struct Settings {
   Millis open_stdin_deadline{3'600'000};
   Millis backoff_first{500};
   Millis backoff_max{60000};
+  // Where jobs get cgroups of their own: "auto" (below the daemon's own, where that may be
+  // written), "off", or the absolute path of a cgroup of version 2.
+  std::string cgroup_root = "auto";
 };
+
+// The one setting that is a text.
+inline constexpr std::string_view kCgroupRootKey = "cgroup_root";
 
 // One row per setting: its key, how it is written, and where it lives in Settings.
 enum class SettingKind { count, bytes, duration };

@@ -57,6 +57,9 @@ std::string processes_of(const json::array& notes) {
     const json::object& object = note.get_object();
     out += (out.empty() ? "" : ", ") + std::to_string(count_of(object, "pid").value_or(0)) + " " +
            safe_line(text_of(object, "comm"));
+    if (const std::string why = text_of(object, "reason"); !why.empty()) {
+      out += " (" + safe_line(why) + ")";
+    }
   }
   return out;
 }

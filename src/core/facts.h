@@ -43,6 +43,10 @@ struct ProcessNote {
   std::string cmdline;        // joined by blanks, cut at 200 bytes, valid UTF-8
   std::string state;          // R, S, D, T, Z …; "" when not known
   bool holds_output = false;  // has our output descriptor open
+  // Of what survives being killed: where in the kernel it waits, and why it is still there, as far
+  // as that can be told: D_state, EPERM_setuid, zombie_of_ptracer.
+  std::string wchan = {};
+  std::string reason = {};
 };
 
 struct Gap {

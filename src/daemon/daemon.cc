@@ -166,6 +166,7 @@ Result<void> Daemon::Impl::start_engine() {
   local.data_dir = dir.path;
   local.shim_path = shim_path;
   local.files_max = files_max;
+  local.cgroup_root = settings.cgroup_root;
   local.report = [this](core::JobFacts facts) {
     engine::prepare(facts, settings);
     engine->report(std::move(facts));

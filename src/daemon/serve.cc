@@ -46,6 +46,14 @@ std::uint64_t raise_file_limit() {
 std::uint64_t settle_process() {
   ::umask(077);
   std::signal(SIGPIPE, SIG_IGN);
+  if (::getpid() == 1) {
+    // As pid 1 it is told of orphans by this signal (supervise/channel_loop.cc): blocked before
+    // there are threads, so that none takes it and drops it.
+    sigset_t children;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &children, nullptr);
+  }
   return raise_file_limit();
 }
 

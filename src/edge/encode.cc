@@ -44,6 +44,7 @@ json::object encode_settings(const Settings& settings) {
   for (const SettingField& field : setting_fields()) {
     out[json::string_view(field.key.data(), field.key.size())] = get_setting(settings, field);
   }
+  out[json::string_view(kCgroupRootKey.data(), kCgroupRootKey.size())] = text(settings.cgroup_root);
   return out;
 }
 

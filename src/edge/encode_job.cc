@@ -64,7 +64,9 @@ json::array encode_processes(const std::vector<core::ProcessNote>& notes) {
                                {"comm", text(note.comm)},
                                {"cmdline", text_or_null(note.cmdline)},
                                {"state", text_or_null(note.state)},
-                               {"holds_output", note.holds_output}});
+                               {"holds_output", note.holds_output},
+                               {"wchan", text_or_null(note.wchan)},
+                               {"reason", text_or_null(note.reason)}});
   }
   return out;
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/exit.h"
 #include "engine/deliver.h"
 #include "engine/jobs.h"
@@ -66,10 +68,17 @@ std::optional<core::Exit> exit_of(const core::JobFacts& facts) {
 }
 
 core::Cause cause_of(const core::JobFacts& facts, const core::Exit& exit) {
-  if (facts.supervision == core::Supervision::lost) return core::Cause::supervisor_lost;
+  // The deadline of a lost supervisor was kept by the daemon: the cause if its end is proven (I7).
+  if (facts.supervision == core::Supervision::lost) {
+    const bool proven = facts.proof == core::Proof::cgroup;
+    return proven && facts.ended_by == core::EndedBy::deadline ? core::Cause::deadline
+                                                               : core::Cause::supervisor_lost;
+  }
   if (facts.supervision == core::Supervision::generation_gone) return core::Cause::sandbox_replaced;
   if (exit.kind == core::ExitKind::not_started) return core::Cause::not_started;
-  if (facts.oom) return core::Cause::out_of_memory;
+  // Only when that is what ended the main process: a shell that outlived its child and said 137 has
+  // exited (I9); what the kernel did is told beside it.
+  if (facts.oom && exit.kind == core::ExitKind::signaled) return core::Cause::out_of_memory;
   switch (facts.ended_by) {
     case core::EndedBy::deadline:
       return core::Cause::deadline;
@@ -139,8 +148,9 @@ Ending judge_facts(const core::JobFacts& facts, const store::JobRow& job,
   row.cause = cause_of(facts, seen);
   row.actor = "supervisor";
   row.reason = core::describe(seen, row.stages, row.verdict);
+  if (facts.oom) row.reason += "; the kernel killed a process of it for want of memory";
   const bool lost = facts.supervision == core::Supervision::lost;
-  if (job.stop && !lost && (stop_proven(facts) || row.proof == core::Proof::generation)) {
+  if (job.stop && (stop_proven(facts) || row.proof == core::Proof::generation)) {
     ending.trigger = core::JobTrigger::stop_confirm;
     row.cause = job.stop->cause;
     row.actor = job.stop->actor;
@@ -251,11 +261,14 @@ Result<void> observe(Work& work, const core::JobFacts& facts) {
     TRY(work.touch(job->scope.owner));
   }
   if (is_ending(facts, job->stop.has_value())) return end(work, *job, facts);
-  if (job->stop && store::encode_notes(job->survivors) != store::encode_notes(facts.survivors)) {
-    TRY(store::set_survivors(work.db(), job->id, facts.survivors));
-    TRY(work.touch(job->scope.owner));
-  }
-  return {};
+  if (store::encode_notes(job->survivors) == store::encode_notes(facts.survivors)) return {};
+  TRY(store::set_survivors(work.db(), job->id, facts.survivors));
+  TRY(work.touch(job->scope.owner));
+  // Its deadline has passed, and what was killed is not gone: no better than a stop that is not
+  // confirmed.
+  if (job->stop || !job->survivors.empty()) return {};
+  return work.owe(core::OwedKind::stop_stuck, job->id.str(), job->scope.owner,
+                  work.now() + work.settings().stop_stuck_after);
 }
 
 Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order) {
@@ -305,13 +318,20 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
 Result<void> stop_stuck(Work& work, const JobId& id) {
   TRY(work.settle_owed(core::OwedKind::stop_stuck, id.str()));
   TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));
-  if (!job || core::is_terminal(job->status) || !job->stop) return {};
+  if (!job || core::is_terminal(job->status)) return {};
+  if (!job->stop && job->survivors.empty()) return {};
+  TRY_ASSIGN(const std::vector<core::Receipt> receipts, store::receipts_of(work.db(), id));
+  const auto said = [](const core::Receipt& r) { return r.name == core::ReceiptName::stop_stuck; };
+  if (std::any_of(receipts.begin(), receipts.end(), said)) return {};  // once
   std::string who;
   for (const core::ProcessNote& note : job->survivors) {
     if (!who.empty()) who += ", ";
-    who += note.comm + " (" + std::to_string(note.pid) + ", " + note.state + ")";
+    who += note.comm + " (" + std::to_string(note.pid) + ", " + note.state;
+    if (!note.reason.empty()) who += ", " + note.reason;
+    who += ")";
   }
-  TRY(work.note(*job, core::ReceiptName::stop_stuck, job->stop->cause, "daemon",
+  const core::Cause cause = job->stop ? job->stop->cause : core::Cause::deadline;
+  TRY(work.note(*job, core::ReceiptName::stop_stuck, cause, "daemon",
                 who.empty() ? "the stop is not confirmed" : "still there: " + who));
   return publish(work, *job, core::ReceiptName::stop_stuck, core::EventType::job_stop_stuck, true,
                  {}, store::encode_notes(job->survivors));

@@ -35,12 +35,17 @@ void copy_output(const store::OutputRow& now, JobView& view) {
   if (now.expired_at) view.output.gaps = {{0, view.output.bytes}};
 }
 
+// Wished by somebody, or its deadline has passed and what was killed is not gone.
+bool is_stopping(const store::JobRow& job) {
+  return job.status == core::JobStatus::running && (job.stop || !job.survivors.empty());
+}
+
 std::string why_waiting(const store::JobRow& job) {
   if (job.status == core::JobStatus::queued) return "no free slot";
-  if (job.status != core::JobStatus::running || !job.stop) return {};
+  if (!is_stopping(job)) return {};
   if (job.survivors.empty()) return "its stop is being confirmed";
-  return "its stop is not confirmed: " + std::to_string(job.survivors.size()) +
-         " process(es) still there";
+  return std::string(job.stop ? "its stop" : "its end at its deadline") +
+         " is not confirmed: " + std::to_string(job.survivors.size()) + " process(es) still there";
 }
 
 Result<void> add_history(store::Database& db, const store::JobRow& job, JobView& view) {
@@ -88,7 +93,7 @@ JobView view_row(const store::JobRow& job) {
   view.command_preview = job.command_preview;
   view.cwd = job.cwd;
   view.status = job.status;
-  view.stopping = job.status == core::JobStatus::running && job.stop.has_value();
+  view.stopping = is_stopping(job);
   view.attempt = job.attempt;
   view.created_at = job.created_at;
   view.start_by = job.start_by;
@@ -99,6 +104,8 @@ JobView view_row(const store::JobRow& job) {
     view.cause = job.stop->cause;
     view.actor = job.stop->actor;
     view.reason = job.stop->reason;
+  } else if (view.stopping) {
+    view.cause = core::Cause::deadline;
   }
   if (job.ending) copy_ending(*job.ending, view);
   return view;

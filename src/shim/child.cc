@@ -140,6 +140,8 @@ const char* word_of(int step) {
       return "exec";
     case ChildStep::pty:
       return "pty";
+    case ChildStep::gate:
+      return "gate";
   }
   return "unknown";
 }

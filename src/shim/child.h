@@ -9,7 +9,7 @@
 
 namespace waybill::shim {
 
-enum class ChildStep : int { none, stdio, output, chdir, exec, pty };
+enum class ChildStep : int { none, stdio, output, chdir, exec, pty, gate };
 
 // Written to the status pipe when something before the exec failed.
 struct ChildFailure {

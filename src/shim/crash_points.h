@@ -1,6 +1,7 @@
 #pragma once
 // Points at which a test may have the supervisor killed: the `crash_point` field of the launch file
-// names one. It is empty unless the daemon runs under WAYBILL_CRASH_SHIM; a job cannot set it.
+// names one, or "pause:" and one, at which it stops until it is continued. It is empty unless the
+// daemon runs under WAYBILL_CRASH_SHIM; a job cannot set it.
 
 #include <csignal>
 
@@ -26,11 +27,14 @@ inline constexpr std::string_view kCrashPoints[] = {
 
 // Not a death: the output is kept as on a file system that has no holes.
 inline constexpr std::string_view kNoHoles = "shim.no_holes";
+inline constexpr std::string_view kPause = "pause:";
 
 // `wanted` comes from the launch file.
 inline void crash_here(std::string_view wanted, std::string_view point) {
-  if (wanted.empty() || wanted != point) return;
-  static_cast<void>(std::raise(SIGKILL));
+  if (wanted.empty() || !wanted.ends_with(point)) return;
+  wanted.remove_suffix(point.size());
+  if (wanted.empty()) static_cast<void>(std::raise(SIGKILL));
+  if (wanted == kPause) static_cast<void>(std::raise(SIGSTOP));
 }
 
 }  // namespace waybill::shim

@@ -59,10 +59,9 @@ struct TextField {
   std::string_view Launch::* member;
 };
 constexpr TextField kTexts[] = {
-    {"job", &Launch::job},
-    {"program", &Launch::program},
-    {"cwd", &Launch::cwd},
-    {"crash_point", &Launch::crash_point},
+    {"job", &Launch::job},       {"program", &Launch::program},
+    {"cwd", &Launch::cwd},       {"crash_point", &Launch::crash_point},
+    {"cgroup", &Launch::cgroup},
 };
 
 bool take_field(std::string_view key, std::string_view value, Launch& out) {

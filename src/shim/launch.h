@@ -19,6 +19,7 @@ struct Launch {
   std::string_view args;  // all "arg=…" fields, one after the other, as they stand in the file
   std::size_t arg_count = 0;
   std::string_view crash_point;
+  std::string_view cgroup;  // absolute path of the cgroup to make and enter; empty: none
   std::uint64_t node_seq = 0;
   std::uint64_t grace_ms = 0;
   std::uint64_t deadline_ms = 0;  // 0: none

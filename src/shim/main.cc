@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +21,7 @@
 #include <new>
 
 #include "base/crc32.h"
+#include "shim/cgroup.h"
 #include "shim/child.h"
 #include "shim/crash_points.h"
 #include "shim/files.h"
@@ -126,6 +128,9 @@ ShimConfig config_of(const Launch& launch) {
   ShimConfig config;
   copy_text(launch.job, config.job, sizeof config.job);
   copy_text(launch.crash_point, config.crash_point, sizeof config.crash_point);
+  if (launch.cgroup.size() < sizeof config.cgroup) {
+    copy_text(launch.cgroup, config.cgroup, sizeof config.cgroup);
+  }
   config.grace_ns = ns(launch.grace_ms);
   config.deadline_ns = ns(launch.deadline_ms);
   config.leftover_grace_ns = ns(launch.leftover_grace_ms);
@@ -149,8 +154,35 @@ int make_pipe(Pipe& out) {
   return 0;
 }
 
+// Forks the child, into the job's cgroup where that is to be had (`cgroup` is its descriptor, or
+// negative). Its pid, 0 in the child, -1 with errno.
+pid_t fork_child(int cgroup, bool& inside) {
+  if (cgroup >= 0) {
+    const pid_t pid = fork_into_cgroup(cgroup);
+    inside = pid >= 0;
+    if (inside) return pid;
+  }
+  return fork();
+}
+
+// Puts the child, which waits at the gate, into the cgroup unless it is `inside`, and looks whether
+// it is there: an empty cgroup that never had it would prove nothing. 0, or why there is none; that
+// is no reason not to run.
+int join_cgroup(ShimSetup& setup, const ShimConfig& config, int fd, bool inside) {
+  if (fd < 0) return -fd;
+  int error = inside ? 0 : enter_cgroup(fd, setup.main);
+  if (error == 0 && is_in_cgroup(setup.main, config.cgroup) != Answer::yes) error = EXDEV;
+  if (error == 0) {
+    setup.cgroup = fd;
+    return 0;
+  }
+  close(fd);
+  remove_cgroup(config.cgroup);
+  return error;
+}
+
 // The start record: written, fsynced, renamed, the directory fsynced. Only then may the gate open.
-int record_start(const ShimSetup& setup, const ShimConfig& config) {
+int record_start(const ShimSetup& setup, const ShimConfig& config, int cgroup_error) {
   ProcStat self;
   ProcStat child;
   if (!read_proc_stat(getpid(), self) || !read_proc_stat(setup.main, child)) return ESRCH;
@@ -165,6 +197,8 @@ int record_start(const ShimSetup& setup, const ShimConfig& config) {
   line.text("boot_id", generation.boot_id);
   line.number("pidns", generation.pidns);
   line.number("init_start", generation.init_start);
+  line.text("cgroup", setup.cgroup >= 0 ? config.cgroup : "");
+  line.text("cgroup_why", cgroup_error != 0 ? strerrordesc_np(cgroup_error) : "");
   line.boolean("captured", config.capture);
   line.integer("started_at_ms", setup.started_wall_ms);
   line.integer("started_mono_ns", setup.started_mono_ns);
@@ -227,6 +261,16 @@ int load(int dir, Loaded& out) {
   return 0;
 }
 
+bool stop_wished(const ShimSetup& setup) { return faccessat(setup.dir, kStopReq, F_OK, 0) == 0; }
+
+// Ends the child that waits at the gate: it has run nothing, and will not.
+int give_up(const ShimSetup& setup, const ShimConfig& config, int error) {
+  kill(setup.main, SIGKILL);
+  waitpid(setup.main, nullptr, 0);
+  if (setup.cgroup >= 0) remove_cgroup(config.cgroup);
+  return error;
+}
+
 // Forks the child, records the start, opens the gate. 0 or errno; then nothing has run.
 int start(ShimSetup& setup, const ShimConfig& config, const Loaded& loaded) {
   ChildPlan plan;
@@ -243,7 +287,9 @@ int start(ShimSetup& setup, const ShimConfig& config, const Loaded& loaded) {
   plan.gate_read = gate.read, plan.gate_write = gate.write, plan.status_write = status.write;
   plan.stdin_read = setup.input.child_end();
   plan.terminal = setup.terminal.error != 0 ? -setup.terminal.error : setup.terminal.jobs;
-  setup.main = fork();
+  const int cgroup = config.cgroup[0] != '\0' ? make_cgroup(config.cgroup) : 0;
+  bool inside = false;
+  setup.main = fork_child(config.cgroup[0] != '\0' ? cgroup : -1, inside);
   if (setup.main < 0) return errno;
   if (setup.main == 0) run_child(plan);
   setup.input.forget_child_end();
@@ -251,15 +297,23 @@ int start(ShimSetup& setup, const ShimConfig& config, const Loaded& loaded) {
   close(status.write);
   setup.status = status.read;
   fcntl(setup.status, F_SETFL, O_NONBLOCK);
+  const int cgroup_error =
+      config.cgroup[0] != '\0' ? join_cgroup(setup, config, cgroup, inside) : 0;
+  setup.oom = open_oom_counter(setup.cgroup, setup.main);
   crash_here(config.crash_point, "shim.before_start");
+  if (stop_wished(setup)) return give_up(setup, config, ECANCELED);
   setup.started_wall_ms = wall_ms();
   setup.started_mono_ns = mono_ns();
-  if (const int error = record_start(setup, config)) return error;
+  if (const int error = record_start(setup, config, cgroup_error)) {
+    return give_up(setup, config, error);
+  }
   crash_here(config.crash_point, "shim.after_start");
-  ssize_t n = 0;
-  do {
+  setup.gate_shut = stop_wished(setup);
+  ssize_t n = setup.gate_shut ? 1 : -1;
+  while (n < 0) {
     n = write(gate.write, "g", 1);
-  } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno != EINTR) break;
+  }
   close(gate.write);
   crash_here(config.crash_point, "shim.after_gate");
   return 0;
@@ -282,7 +336,7 @@ int shim_main(const char* path) {
   crash_here(config.crash_point, "shim.after_lock");
   if (const int error = prepare_files(setup, loaded.launch)) return error;
   // After ctl was opened: a wish that comes later leaves a byte there.
-  if (faccessat(setup.dir, kStopReq, F_OK, 0) == 0) return ECANCELED;
+  if (stop_wished(setup)) return ECANCELED;
   Shim* shim = new (shim_memory) Shim(setup, config);
   if (const int error = shim->create_output()) return error;
   if (const int error = start(setup, config, loaded)) return error;

@@ -213,8 +213,9 @@ bool holds_file(int pid, const FileId& file) {
   return found;
 }
 
-void append_note(JsonLine& line, const Member& member, const FileId& output) {
-  ProcStat stat;
+namespace {
+
+void append_fields(JsonLine& line, const Member& member, const FileId& output, ProcStat& stat) {
   if (!read_proc_stat(member.pid, stat) || stat.start != member.start) stat.state = 'X';
   char path[48];
   char cmdline[kCmdlineBytesMax + 1];
@@ -232,6 +233,47 @@ void append_note(JsonLine& line, const Member& member, const FileId& output) {
   line.text("cmdline", {cmdline, length});
   line.text("state", {&stat.state, 1});
   line.boolean("holds_output", holds_file(member.pid, output));
+}
+
+// The number after "TracerPid:"; 0 when nobody traces it.
+int tracer_of(int pid) {
+  char path[48];
+  char text[2048];
+  std::snprintf(path, sizeof path, "/proc/%d/status", pid);
+  if (read_small(path, text, sizeof text) <= 0) return 0;
+  const char* at = std::strstr(text, "\nTracerPid:");
+  return at == nullptr ? 0 : std::atoi(at + 11);
+}
+
+}  // namespace
+
+void append_note(JsonLine& line, const Member& member, const FileId& output) {
+  ProcStat stat;
+  append_fields(line, member, output, stat);
+  line.close('}');
+}
+
+const char* survivor_reason(int pid, char state) {
+  if (state == 'D') return "D_state";
+  if (state == 'Z') return tracer_of(pid) != 0 ? "zombie_of_ptracer" : "";
+  return kill(pid, 0) != 0 && errno == EPERM ? "EPERM_setuid" : "";
+}
+
+KernelWait read_wchan(int pid) {
+  KernelWait wait;
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/%d/wchan", pid);
+  if (read_small(path, wait.name, sizeof wait.name) <= 0 || wait.name[0] == '0') {
+    wait.name[0] = '\0';
+  }
+  return wait;
+}
+
+void append_survivor(JsonLine& line, const Member& member, const FileId& output) {
+  ProcStat stat;
+  append_fields(line, member, output, stat);
+  line.text("wchan", read_wchan(member.pid).name);
+  line.text("reason", survivor_reason(member.pid, stat.state));
   line.close('}');
 }
 

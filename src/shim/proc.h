@@ -67,6 +67,19 @@ bool holds_file(int pid, const FileId& file);
 // One entry {"pid","start","comm","cmdline","state","holds_output"}.
 void append_note(JsonLine& line, const Member& member, const FileId& output);
 
+// Why a process that was killed is still there: "D_state" (it waits in the kernel, or is frozen),
+// "zombie_of_ptracer", "EPERM_setuid" (it may not be signalled), or "".
+const char* survivor_reason(int pid, char state);
+
+// Where in the kernel it waits; "" when it does not, or that may not be read.
+struct KernelWait {
+  char name[64] = {};
+};
+KernelWait read_wchan(int pid);
+
+// An entry as above with "wchan" and "reason".
+void append_survivor(JsonLine& line, const Member& member, const FileId& output);
+
 // A list of entries under `key`, zombies left out, at most kNotesMax and what fits. Returns how
 // many there were in all.
 std::size_t append_notes(JsonLine& line, const char* key, const Members& members,

@@ -197,7 +197,11 @@ void Shim::reap() {
 
 void Shim::build_exit(JsonLine& line) const {
   ChildFailure failure;
-  const bool failed = read(setup_.status, &failure, sizeof failure) == sizeof failure;
+  bool failed = read(setup_.status, &failure, sizeof failure) == sizeof failure;
+  if (setup_.gate_shut) {
+    failure = {static_cast<int>(ChildStep::gate), ECANCELED};
+    failed = true;
+  }
   const bool exited = info_.si_code == CLD_EXITED;
   line.text("job", config_.job);
   line.text("supervisor", "shim");
@@ -230,7 +234,11 @@ void Shim::build_exit(JsonLine& line) const {
       usage_.ru_utime.tv_usec + usage_.ru_stime.tv_usec;
   line.integer("cpu_ms", cpu_us / 1000);
   line.integer("max_rss_bytes", static_cast<std::int64_t>(usage_.ru_maxrss) * 1024);
-  line.boolean("oom", false);
+  // In a group that is shared with others a counter that rose speaks for this job only together
+  // with an end that looks like it: killed, or a shell that says so of its child.
+  const bool looks_so = exited ? info_.si_status == 128 + SIGKILL : info_.si_status == SIGKILL;
+  line.boolean("oom", !failed && ended_by_ == EndedBy::itself && (setup_.oom.own || looks_so) &&
+                          oom_killed(setup_.oom));
 }
 
 // Renames first and rings the bell: the daemon may settle from what it can read. The fsync that
@@ -385,10 +393,12 @@ void Shim::run(const ShimSetup& setup) {
   if (fstat(output, &info) == 0) fifo_id_ = {info.st_dev, info.st_ino};
   last_sync_ns_ = mono_ns();
   read_ctl();
+  if (setup_.gate_shut) ended_by_ = EndedBy::stop;
   run_main();
   if (!stopping_) drain();
   write_final();
   if (!no_child_) leftovers();
+  leave_cgroup();
 }
 
 }  // namespace waybill::shim

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shim/cgroup.h"
 #include "shim/launch.h"
 #include "shim/output_file.h"
 #include "shim/proc.h"
@@ -36,6 +37,9 @@ struct ShimSetup {
   int status = -1;    // the child's failure, or end of file once it has exec'ed
   Terminal terminal;  // with pty
   Input input;        // with an open stdin
+  int cgroup = -1;    // entered and verified; -1: none
+  OomCounter oom;
+  bool gate_shut = false;  // a stop was wished before the gate opened: nothing runs
   pid_t main = -1;
   std::int64_t started_wall_ms = 0;
   std::int64_t started_mono_ns = 0;
@@ -45,6 +49,7 @@ struct ShimSetup {
 struct ShimConfig {
   char job[128] = {};
   char crash_point[40] = {};
+  char cgroup[kCgroupPathMax] = {};  // the one that was wished for; "" none
   std::int64_t grace_ns = 0;
   std::int64_t deadline_ns = 0;
   std::int64_t leftover_grace_ns = 0;
@@ -94,6 +99,9 @@ class Shim {
   void term_pass();
   void kill_round();
   void sweep(std::int64_t began_ns);
+  void find_members();
+  bool gone() const;
+  void leave_cgroup();
   void publish_survivors(std::int64_t began_ns);
 
   // leftovers.cc

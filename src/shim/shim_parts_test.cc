@@ -17,6 +17,7 @@
 
 #include "base/crc32.h"
 #include "base/sha256.h"
+#include "shim/cgroup.h"
 #include "shim/launch.h"
 #include "shim/output_file.h"
 #include "shim/proc.h"
@@ -411,6 +412,46 @@ TEST(Gaps, a_list_that_does_not_check_is_refused) {
     bad[i] = static_cast<char>(bad[i] ^ 1);
     EXPECT_FALSE(parse_map(bad, map)) << i;
   }
+}
+
+// The counter of the job's own cgroup, as the memory controller of version 2 shows it.
+TEST(OomCounter, I9_of_the_jobs_own_group_counts_from_where_it_stood) {
+  char path[] = "/tmp/waybill-oom-XXXXXX";
+  const std::string dir = mkdtemp(path);
+  const auto write_events = [&](const std::string& text) {
+    const int fd = open((dir + "/memory.events").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ASSERT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(fd);
+  };
+  write_events("low 0\nhigh 0\nmax 12\noom 9\noom_kill 2\noom_group_kill 7\n");
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY);
+  const OomCounter counter = open_oom_counter(fd, getpid());
+  EXPECT_TRUE(counter.own);
+  EXPECT_EQ(counter.before, 2);
+  EXPECT_FALSE(oom_killed(counter));
+  write_events("low 0\nhigh 0\nmax 99\noom 99\noom_kill 2\noom_group_kill 99\n");
+  EXPECT_FALSE(oom_killed(counter)) << "only kills count";
+  write_events("low 0\nhigh 0\nmax 99\noom 99\noom_kill 3\noom_group_kill 99\n");
+  EXPECT_TRUE(oom_killed(counter));
+  EXPECT_FALSE(oom_killed(OomCounter{})) << "no counter, no claim";
+  close(counter.fd);
+  close(fd);
+  std::filesystem::remove_all(dir);
+}
+
+TEST(Cgroup, I7_what_is_no_cgroup_is_neither_entered_nor_made_nor_empty) {
+  char path[] = "/tmp/waybill-cgroup-XXXXXX";
+  const std::string dir = mkdtemp(path);
+  const std::string job = dir + "/waybill-x/job-y";
+  EXPECT_EQ(make_cgroup(job.c_str()), -ENODEV);
+  EXPECT_FALSE(std::filesystem::exists(dir + "/waybill-x"));
+  EXPECT_EQ(cgroup_populated(job.c_str()), Answer::unknown) << "not there is not empty here";
+  std::filesystem::create_directories(job);
+  EXPECT_EQ(open_cgroup(job.c_str()), -ENODEV);
+  EXPECT_EQ(cgroup_populated(job.c_str()), Answer::unknown);
+  EXPECT_NE(is_in_cgroup(getpid(), job), Answer::yes);
+  EXPECT_EQ(is_in_cgroup(getpid(), "/"), Answer::unknown);
+  std::filesystem::remove_all(dir);
 }
 
 TEST(Proc, names_with_brackets_and_blanks_do_not_confuse_the_fields) {

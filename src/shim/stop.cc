@@ -3,9 +3,13 @@
 // because we are the subreaper.
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "base/crc32.h"
+#include "shim/cgroup.h"
 #include "shim/run.h"
 
 namespace waybill::shim {
@@ -20,15 +24,40 @@ constexpr std::int64_t kPublishAfter = 100 * kMs;
 constexpr std::int64_t kPublishEvery = 1000 * kMs;
 constexpr int kStopPasses = 10;
 constexpr int kTermPasses = 3;
+constexpr std::int64_t kLook = 20 * kMs;
+constexpr int kRemoveTries = 20;
+constexpr std::int64_t kRemovePause = 10 * kMs;
 
 }  // namespace
+
+// Everyone below us, and who is in the job's cgroup without being below us.
+void Shim::find_members() {
+  find_descendants(getpid(), members_);
+  if (setup_.cgroup >= 0) add_cgroup_members(setup_.cgroup, members_);
+}
+
+// No child is left, and nobody in the cgroup. That there is no child is the proof; a cgroup can
+// only show more.
+bool Shim::gone() const {
+  return no_child_ && (setup_.cgroup < 0 || cgroup_populated(setup_.cgroup) != Answer::yes);
+}
+
+// A cgroup that has just become empty may be busy for a moment. What cannot be removed now, the
+// daemon removes later.
+void Shim::leave_cgroup() {
+  if (setup_.cgroup < 0) return;
+  for (int i = 0; i < kRemoveTries && remove_cgroup(config_.cgroup) == EBUSY; ++i) {
+    const timespec pause{0, kRemovePause};
+    nanosleep(&pause, nullptr);
+  }
+}
 
 // TERM once to every process there is, then CONT: a stopped process does not act on TERM. A fork
 // during the pass may be missed; it meets the KILL.
 void Shim::term_pass() {
   before_.count = 0;
   for (int pass = 0; pass < kTermPasses; ++pass) {
-    find_descendants(getpid(), members_);
+    find_members();
     bool fresh = false;
     for (std::size_t i = 0; i < members_.count; ++i) {
       const Member& member = members_.list[i];
@@ -49,7 +78,8 @@ void Shim::term_pass() {
 
 // Stops everyone until a look finds nobody new, so that a fork loop cannot outrun us; then kills.
 void Shim::kill_round() {
-  find_descendants(getpid(), members_);
+  if (setup_.cgroup >= 0) kill_cgroup(setup_.cgroup);  // frozen ones, too, and no fork gets away
+  find_members();
   before_.count = 0;
   for (int pass = 0; pass < kStopPasses; ++pass) {
     bool fresh = false;
@@ -63,7 +93,7 @@ void Shim::kill_round() {
       signal_member(member, SIGSTOP);
     }
     if (!fresh) break;
-    find_descendants(getpid(), members_);
+    find_members();
   }
   for (std::size_t i = 0; i < members_.count; ++i) {
     if (members_.list[i].state != 'Z') signal_member(members_.list[i], SIGKILL);
@@ -75,7 +105,7 @@ void Shim::publish_survivors(std::int64_t began_ns) {
   const std::int64_t now = mono_ns();
   if (now - began_ns < kPublishAfter || now - published_ns_ < kPublishEvery) return;
   const bool stuck = now - began_ns >= kStuckAfter;
-  find_descendants(getpid(), members_);
+  find_members();
   std::uint32_t crc = stuck ? 1 : 0;
   for (std::size_t i = 0; i < members_.count; ++i) {
     const Member& member = members_.list[i];
@@ -93,7 +123,7 @@ void Shim::publish_survivors(std::int64_t began_ns) {
   line.open("survivors", '[');
   for (std::size_t i = 0; i < members_.count && i < kNotesMax; ++i) {
     if (line.room() < 2048) break;
-    append_note(line, members_.list[i], fifo_id_);
+    append_survivor(line, members_.list[i], fifo_id_);
   }
   line.close(']');
   line.number("survivors_total", members_.count);
@@ -104,10 +134,10 @@ void Shim::publish_survivors(std::int64_t began_ns) {
 // Kills until nobody is left, with growing pauses.
 void Shim::sweep(std::int64_t began_ns) {
   std::int64_t pause = kFirstPause;
-  while (!no_child_) {
+  while (!gone()) {
     kill_round();
     reap();
-    if (no_child_) return;
+    if (gone()) return;
     pump(pause);
     pause = pause * 2 < kPauseMax ? pause * 2 : kPauseMax;
     if (mono_ns() - began_ns >= kStuckAfter) pause = kStuckPause;
@@ -124,8 +154,11 @@ void Shim::stop_everything(EndedBy reason, std::int64_t grace_ns) {
   term_pass();
   const std::int64_t kill_at = mono_ns() + grace_ns;
   reap();
-  while (!no_child_ && mono_ns() < kill_at) pump(until(kill_at));
-  if (!no_child_) crash("shim.stop_kill");
+  while (!gone() && mono_ns() < kill_at) {
+    const std::int64_t left = until(kill_at);
+    pump(no_child_ && left > kLook ? kLook : left);  // nothing tells of the cgroup
+  }
+  if (!gone()) crash("shim.stop_kill");
   sweep(mono_ns());
   read_all_output();
 }

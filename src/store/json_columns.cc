@@ -32,6 +32,11 @@ class Reader {
     }
     return std::string(value->get_string());
   }
+  // A member that is left out when it is empty.
+  std::string text_or_none(std::string_view key) {
+    const bool there = object_ != nullptr && object_->contains(key);
+    return there ? text(key) : std::string();
+  }
   std::int64_t integer(std::string_view key) {
     const json::value* value = at(key);
     if (value == nullptr || !value->is_number()) {
@@ -265,6 +270,8 @@ std::string encode_notes(const std::vector<core::ProcessNote>& notes) {
     object["cmdline"] = note.cmdline;
     object["state"] = note.state;
     object["holds_output"] = note.holds_output;
+    if (!note.wchan.empty()) object["wchan"] = note.wchan;
+    if (!note.reason.empty()) object["reason"] = note.reason;
     array.push_back(std::move(object));
   }
   return json::serialize(array);
@@ -283,6 +290,8 @@ Result<std::vector<core::ProcessNote>> decode_notes(std::string_view text) {
     note.cmdline = reader.text("cmdline");
     note.state = reader.text("state");
     note.holds_output = reader.flag("holds_output");
+    note.wchan = reader.text_or_none("wchan");
+    note.reason = reader.text_or_none("reason");
     if (!reader.ok()) return fail(corrupt("list of processes"));
     notes.push_back(std::move(note));
   }

@@ -41,6 +41,7 @@ struct LaunchOrder {
   Millis drain_max{2000};
   unsigned umask = 022;
   std::uint64_t files_max = 0;  // soft limit of open files; 0: the supervisor's
+  std::string cgroup;           // absolute path of the cgroup to make and enter; "" none
   std::string crash_point;  // tests only, see shim/crash_points.h; ignored by an ordinary daemon
 };
 

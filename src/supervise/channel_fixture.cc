@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -45,7 +46,8 @@ void ChannelTest::open_channel() {
   channel_.reset();
   LocalChannelOptions options;
   options.data_dir = data_dir_;
-  options.shim_path = WAYBILL_SHIM_PATH;
+  options.shim_path = shim_under_test();
+  options.cgroup_root = cgroup_root_;
   options.report = [this](Facts facts) {
     const std::lock_guard<std::mutex> guard(mutex_);
     reports_[facts.job.str()].push_back(std::move(facts));
@@ -148,6 +150,17 @@ void ChannelTest::wait_output(const JobId& job, const std::string& text) {
       << "output never held " << text << ", but " << file(job, "out");
 }
 
+int ChannelTest::pid_in(const JobId& job, const std::string& key) {
+  const std::string text = file(job, "start.json");
+  const std::size_t at = text.find("\"" + key + "\":");
+  int pid = 0;
+  if (at != std::string::npos) {
+    std::from_chars(text.data() + at + key.size() + 3, text.data() + text.size(), pid);
+  }
+  EXPECT_GT(pid, 0);
+  return pid;
+}
+
 std::vector<int> processes_with(const std::string& text) {
   std::vector<int> found;
   DIR* dir = opendir("/proc");
@@ -165,6 +178,11 @@ std::vector<int> processes_with(const std::string& text) {
   }
   closedir(dir);
   return found;
+}
+
+std::string shim_under_test() {
+  const char* other = std::getenv("WAYBILL_TEST_SHIM");
+  return other != nullptr ? other : WAYBILL_SHIM_PATH;
 }
 
 std::string unique_seconds() {

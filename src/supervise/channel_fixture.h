@@ -48,7 +48,11 @@ class ChannelTest : public ::testing::Test {
   // Blocks until the job's output holds `text`.
   void wait_output(const JobId& job, const std::string& text);
 
+  // A number of the start record.
+  int pid_in(const JobId& job, const std::string& key);
+
   std::string data_dir_;
+  std::string cgroup_root_ = "off";  // for channels opened from now on
   std::unique_ptr<LocalChannel> channel_;
   std::vector<std::string> warnings_;  // guarded by mutex_
 
@@ -65,6 +69,9 @@ std::vector<int> processes_with(const std::string& text);
 
 // A number that no other test's command line holds: durations for `sleep`.
 std::string unique_seconds();
+
+// The supervisor under test: the one that was built, or WAYBILL_TEST_SHIM.
+std::string shim_under_test();
 
 // Waits until `condition` holds, looking every few milliseconds, at most a minute.
 bool eventually(const std::function<bool()>& condition);

@@ -2,11 +2,15 @@
 
 #include "supervise/channel_loop.h"
 
+#include "supervise/cgroup_root.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +27,7 @@ namespace {
 
 constexpr std::uint64_t kQueueToken = 1;
 constexpr std::uint64_t kBellToken = 2;
+constexpr std::uint64_t kChildToken = 3;
 
 MonoTime now() { return std::chrono::steady_clock::now(); }
 
@@ -66,6 +71,10 @@ Result<void> LocalChannel::Loop::start() {
     return fail(ErrorCode::unavailable, "The directory " + jobs + " cannot be made: " +
                                             std::string(strerrordesc_np(errno)) + ".");
   }
+  CgroupRoot cgroups = find_cgroup_root(options_.cgroup_root, options_.data_dir);
+  if (!cgroups.why.empty()) warn("Jobs get no cgroups of their own: " + cgroups.why + ".");
+  cgroup_root_ = std::move(cgroups.path);
+  if (!cgroup_root_.empty()) remove_stale_cgroups(cgroup_root_, options_.data_dir);
   bell_ = open_bell(options_.data_dir + "/bell");
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   queue_event_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -75,6 +84,7 @@ Result<void> LocalChannel::Loop::start() {
     return fail(ErrorCode::unavailable, "The bell of " + options_.data_dir + " cannot be opened: " +
                                             std::string(strerrordesc_np(errno)) + ".");
   }
+  adopt_strangers();
   // Signals are the main thread's.
   sigset_t all;
   sigset_t before;
@@ -124,6 +134,8 @@ void LocalChannel::Loop::run() {
         take_work();
       } else if (token == kBellToken) {
         take_bell();
+      } else if (token == kChildToken) {
+        reap_strangers();
       } else {
         take_event(token);
       }
@@ -234,6 +246,43 @@ void LocalChannel::Loop::take_bell() {
   for (const std::string& name : rung) {
     const auto found = jobs_.find(name);
     if (found != jobs_.end() && !found->second->forgotten) evaluate(*found->second);
+  }
+}
+
+// As pid 1 of a pid namespace this process inherits every orphan in it, and nobody else would reap
+// them. SIGCHLD must be blocked in all threads by now, or it is lost (`serve` does that).
+void LocalChannel::Loop::adopt_strangers() {
+  if (getpid() != 1) return;
+  sigset_t children;
+  sigemptyset(&children);
+  sigaddset(&children, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &children, nullptr);
+  child_signals_.reset(signalfd(-1, &children, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!child_signals_.valid() || !add_to_epoll(epoll_.get(), child_signals_.get(), kChildToken)) {
+    warn("Orphans of this pid namespace cannot be reaped.");
+  }
+}
+
+// Looks before it takes: the status of a supervisor belongs to its job.
+void LocalChannel::Loop::reap_strangers() {
+  signalfd_siginfo dropped{};
+  while (::read(child_signals_.get(), &dropped, sizeof dropped) > 0) {
+  }
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    const pid_t pid = info.si_pid;
+    const auto ours = std::find_if(jobs_.begin(), jobs_.end(),
+                                   [pid](const auto& job) { return job.second->shim_pid == pid; });
+    if (ours != jobs_.end()) {
+      reap_known(*ours->second);
+      continue;
+    }
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG) != pid) return;
+    for (const auto& [name, job] : jobs_) {
+      if (job->orphan) job->orphan->take_status(pid, status);
+    }
   }
 }
 

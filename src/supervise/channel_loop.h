@@ -85,6 +85,9 @@ class LocalChannel::Loop {
   void make_directories();
   void take_order(SuperviseOrder order);
   void take_bell();
+  void adopt_strangers();
+  void reap_strangers();
+  void reap_known(Job& job);
   void take_event(std::uint64_t token);
   void take_timers();
   int wait_ms() const;
@@ -98,6 +101,7 @@ class LocalChannel::Loop {
   bool may_launch(Job& job);
   bool launch_later(Job& job, int error);
   void confirm_stop(Job& job, const JobLook& look);
+  void drop_cgroup(const JobLook& look) const;
   void hold_output(Job& job, const JobDir& dir);
   void watch_shim(Job& job, const JobLook& look);
   void adopt(Job& job, JobLook look);
@@ -115,10 +119,12 @@ class LocalChannel::Loop {
   void warn(const std::string& text) const;
 
   LocalChannelOptions options_;
+  std::string cgroup_root_;  // of this data directory; "" none
   MachineGeneration machine_;
   UniqueFd epoll_;
   UniqueFd queue_event_;
   UniqueFd bell_;
+  UniqueFd child_signals_;  // as pid 1 only
   std::string bell_rest_;
 
   std::mutex mutex_;

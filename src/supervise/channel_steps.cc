@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "base/crash_point.h"
+#include "shim/cgroup.h"
 #include "shim/files.h"
 #include "shim/record.h"
+#include "supervise/cgroup_root.h"
 #include "supervise/channel_loop.h"
 #include "supervise/job_input.h"
 
@@ -116,6 +118,16 @@ void LocalChannel::Loop::reap_shim(Job& job) {
   job.shim_pidfd.reset();
 }
 
+// The same for a supervisor that has certainly ended, and what follows from it.
+void LocalChannel::Loop::reap_known(Job& job) {
+  if (job.shim_token != 0) return take_event(job.shim_token);
+  int status = 0;
+  if (waitpid(job.shim_pid, &status, WNOHANG) == job.shim_pid) note_launch_end(job, status);
+  job.shim_pid = -1;
+  job.shim_pidfd.reset();
+  wake_after(job, Millis(0));
+}
+
 // A supervisor that ends without a start record says by its status why.
 void LocalChannel::Loop::note_launch_end(Job& job, int status) {
   job.failure = {};
@@ -124,12 +136,12 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
   } else if (WIFEXITED(status)) {
     const int error = WEXITSTATUS(status);
     job.ran_perhaps = false;
+    if (error == ECANCELED) return;  // a stop came first, which is no failure
     // It has said that the command was not started, and why: that will pass.
     if (launch_later(job, error)) return;
     job.failure = {std::string("The command was not started: ") + strerrordesc_np(error) + ".",
                    error, "start_record"};
-    // EBADMSG: the launch file did not check; it is written again. ECANCELED: a stop came first.
-    job.launch_failed = error != EBADMSG && error != ECANCELED;
+    job.launch_failed = error != EBADMSG;  // that: the launch file did not check; it is made again
   } else if (WIFSIGNALED(status)) {
     job.failure = {"The supervisor was killed before it had started the command.", 0,
                    "start_record"};
@@ -154,7 +166,8 @@ void LocalChannel::Loop::evaluate(Job& job) {
   if (cannot_see(job, look.error)) return;
   if (!look.dir && shim_alive(job)) return without_directory(job);
   if (look.start.good() && look.same_generation) {
-    job.target = {job.id, look.start.value.session, look.start.value.main.start};
+    job.target = {job.id, look.start.value.session, look.start.value.main.start,
+                  look.start.value.cgroup};
   }
   if (look.supervision != core::Supervision::not_launched &&
       look.supervision != core::Supervision::launching) {
@@ -213,10 +226,17 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
         return adopt(job, std::move(look));
       }
       job.fifo_hold.reset();
+      drop_cgroup(look);
       return report(job, facts_of(look));
     case core::Supervision::generation_gone:
       return report(job, facts_of(look));
   }
+}
+
+// The supervisor removes it at its end; this is for one that could not.
+void LocalChannel::Loop::drop_cgroup(const JobLook& look) const {
+  if (!look.start.good() || !look.same_generation || look.start.value.cgroup.empty()) return;
+  shim::remove_cgroup(look.start.value.cgroup.c_str());
 }
 
 bool LocalChannel::Loop::may_launch(Job& job) {
@@ -251,12 +271,13 @@ void LocalChannel::Loop::directory_gone(Job& job) {
       facts.survivors = job.sweep->survivors();
       return report(job, std::move(facts));
     }
+    if (job.sweep->proven()) facts.proof = core::Proof::cgroup;
     job.sweep.reset();
     job.swept = true;
   }
   facts.supervision = core::Supervision::lost;
   facts.exit = core::Exit::unknown("The job's directory was removed.");
-  facts.proof = core::Proof::unproven;
+  if (facts.proof == core::Proof::none) facts.proof = core::Proof::unproven;
   report(job, std::move(facts));
 }
 
@@ -312,6 +333,7 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
     }
     look.lock = std::move(probe.lock);
   }
+  if (!cgroup_root_.empty()) job.launch->cgroup = cgroup_of_job(cgroup_root_, job.id);
   if (job.launches > 1) job.launch->crash_point.clear();  // a test's supervisor dies once
   job.launch->files_max = options_.files_max;
   failure = write_launch_files(*job.launch, *look.dir);
@@ -437,6 +459,7 @@ void LocalChannel::Loop::step_orphan(Job& job) {
     clear_wake(job);
     JobLook look = look_at({&options_.data_dir, job.id, &machine_, false});
     if (cannot_see(job, look.error)) return;
+    drop_cgroup(look);
     if (look.dir) return report(job, facts_of(look));
     return launch(job, std::move(look));
   }
@@ -458,6 +481,7 @@ void LocalChannel::Loop::step_orphan(Job& job) {
                             ? core::Supervision::draining
                             : core::Supervision::orphaned;
     facts.survivors = job.orphan->survivors();
+    if (!facts.exit && !facts.survivors.empty()) facts.ended_by = job.orphan->ended_by();
   }
   report(job, std::move(facts));
 }

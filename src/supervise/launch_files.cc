@@ -112,6 +112,7 @@ LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_d
   fields.text("umask", umask_text);
   fields.number("files", order.files_max);
   fields.text("capture", files.hook.file != nullptr ? "1" : "0");
+  fields.text("cgroup", order.cgroup);
   fields.text("crash_point", crash_point_of(order));
   fields.number("env_bytes", files.env.size());
   fields.text("env_crc", hex8(crc32(files.env.data(), files.env.size())));

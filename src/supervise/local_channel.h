@@ -18,10 +18,11 @@
 namespace waybill::supervise {
 
 struct LocalChannelOptions {
-  std::string data_dir;         // made absolute; `jobs` and `bell` are created in it
-  std::string shim_path;        // absolute path of waybill-shim
-  std::uint64_t files_max = 0;  // the commands' soft limit of open files; 0: this process's
-  Report report;                // called on the channel's thread, may call supervise() and forget()
+  std::string data_dir;             // made absolute; `jobs` and `bell` are created in it
+  std::string shim_path;            // absolute path of waybill-shim
+  std::uint64_t files_max = 0;      // the commands' soft limit of open files; 0: this process's
+  std::string cgroup_root = "off";  // "auto", "off" or a path, see supervise/cgroup_root.h
+  Report report;  // called on the channel's thread, may call supervise() and forget()
   std::function<void(const std::string&)> warn;  // something an operator should read; may be empty
 };
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <filesystem>
 
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 
@@ -54,17 +53,6 @@ class LostTest : public ChannelTest {
   }
   Facts wait_lost(const JobId& job) {
     return wait_for(job, [](const Facts& f) { return f.supervision == Supervision::lost; });
-  }
-
-  int pid_in(const JobId& job, const std::string& key) {
-    const std::string text = file(job, "start.json");
-    const std::size_t at = text.find("\"" + key + "\":");
-    int pid = 0;
-    if (at != std::string::npos) {
-      std::from_chars(text.data() + at + key.size() + 3, text.data() + text.size(), pid);
-    }
-    EXPECT_GT(pid, 0);
-    return pid;
   }
 
   // What a new daemon reads must be what this one reported.
@@ -261,6 +249,76 @@ TEST_F(LostTest, I7_an_adopted_job_is_stopped_by_the_daemon) {
   EXPECT_EQ(facts.ended_by, core::EndedBy::stop);
   EXPECT_FALSE(facts.exit->success());
   EXPECT_TRUE(processes_with(sleep).empty());
+}
+
+// The daemon keeps the deadline of a job that has lost its supervisor, from the start on record.
+TEST_F(LostTest, I7_a_lost_supervisors_deadline_is_kept_by_the_daemon) {
+  for (const bool restarted : {false, true}) {
+    const std::string sleep = "sleep " + unique_seconds();
+    LaunchOrder launch = counting("", "trap 'echo asked' TERM; setsid " + sleep +
+                                          " & echo up; while :; do " + "read -t 1 <> <(:); done");
+    launch.deadline = Millis(700);
+    const JobId job = run(std::move(launch));
+    wait_output(job, "up");
+    if (restarted) close_channel();
+    kill(pid_in(job, "shim_pid"), SIGKILL);
+    if (restarted) {
+      open_channel();
+      look(job);
+    }
+    const core::JobFacts facts = wait_lost(job);
+    EXPECT_EQ(facts.ended_by, core::EndedBy::deadline);
+    EXPECT_NE(facts.tail.find("asked"), std::string::npos) << "TERM comes first";
+    EXPECT_EQ(facts.proof, Proof::unproven);
+    EXPECT_TRUE(processes_with(sleep).empty());
+    EXPECT_TRUE(processes_with("WAYBILL_JOB=" + job.str()).empty());
+  }
+}
+
+// The wall time in the record is two hours off, as after the clock was set: neither early nor late.
+TEST_F(LostTest, O23_setting_the_clock_moves_no_deadline) {
+  struct Case {
+    Millis deadline;
+    Millis clock;
+    core::EndedBy ended_by;
+  };
+  constexpr Millis kTwoHours{7'200'000};
+  constexpr Millis kHour{3'600'000};
+  for (const Case& expected : {Case{kHour, -kTwoHours, core::EndedBy::itself},
+                               Case{Millis(700), kTwoHours, core::EndedBy::deadline}}) {
+    LaunchOrder launch =
+        counting("", "echo up; until [ -e \"$DATA/go" + std::to_string(expected.deadline.count()) +
+                         "\" ]; do sleep 0.02; done; exit 0");
+    launch.deadline = expected.deadline;
+    const JobId job = run(std::move(launch));
+    wait_output(job, "up");
+    close_channel();
+    kill(pid_in(job, "shim_pid"), SIGKILL);
+    std::string text = file(job, "start.json");
+    const std::string key = "\"started_at_ms\":";
+    const std::size_t at = text.find(key);
+    ASSERT_NE(at, std::string::npos);
+    const std::size_t from = at + key.size();
+    const std::size_t end = text.find(',', from);
+    const auto started = std::stoll(text.substr(from, end - from));
+    text.replace(from, end - from, std::to_string(started + expected.clock.count()));
+    text.resize(text.rfind(",\"crc\""));
+    char digits[8];
+    crc32_hex(crc32(text.data(), text.size()), digits);
+    std::ofstream(job_path(job) + "/start.json")
+        << text << ",\"crc\":\"" << std::string(digits, 8) << "\"}\n";
+    open_channel();
+    look(job);
+    wait_for(job, [](const Facts& f) { return f.supervision == Supervision::orphaned; });
+    if (expected.ended_by == core::EndedBy::itself) {
+      std::ofstream(data_dir_ + "/go" + std::to_string(expected.deadline.count())).put('x');
+    }
+    const core::JobFacts facts = wait_lost(job);
+    EXPECT_EQ(facts.ended_by, expected.ended_by);
+    ASSERT_TRUE(facts.duration);
+    EXPECT_GE(*facts.duration, Millis(0));
+    EXPECT_LT(*facts.duration, kHour);
+  }
 }
 
 TEST_F(LostTest, O22_a_stranger_with_the_pid_is_never_touched) {

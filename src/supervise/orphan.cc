@@ -58,6 +58,7 @@ std::optional<OrphanPolicy> orphan_policy(const JobDir& dir) {
     return Millis(static_cast<Millis::rep>(std::min(ms, kMsMax)));
   };
   policy.grace = time(launch.grace_ms);
+  if (launch.deadline_ms != 0) policy.deadline = time(launch.deadline_ms);
   policy.leftover_grace = time(launch.leftover_grace_ms);
   policy.drain_grace = time(launch.drain_grace_ms);
   policy.drain_max = time(launch.drain_max_ms);
@@ -67,7 +68,7 @@ std::optional<OrphanPolicy> orphan_policy(const JobDir& dir) {
 }
 
 Orphan::Orphan(JobLook look, OrphanPolicy policy) : look_(std::move(look)), policy_(policy) {
-  ScanTarget target{look_.job, 0, 0};
+  ScanTarget target{look_.job, 0, 0, {}};
   exit_written_ = look_.exit.state != RecordState::absent;
   final_written_ = look_.final_record.state != RecordState::absent;
   leftovers_written_ = look_.leftovers.state != RecordState::absent;
@@ -76,6 +77,12 @@ Orphan::Orphan(JobLook look, OrphanPolicy policy) : look_(std::move(look)), poli
     const ProcessIdentity& main = look_.start.value.main;
     target.session = look_.start.value.session;
     target.main_start = main.start;
+    target.cgroup = look_.start.value.cgroup;
+    if (policy_.deadline) {
+      // Of the same boot, so the same clock.
+      deadline_ =
+          MonoTime(std::chrono::nanoseconds(look_.start.value.started_mono_ns)) + *policy_.deadline;
+    }
     if (!exit_written_ && same_process(main)) {
       pidfd_ = open_pidfd(main.pid);
       // Compared again: the number may have changed hands before the descriptor was there.
@@ -84,6 +91,7 @@ Orphan::Orphan(JobLook look, OrphanPolicy policy) : look_(std::move(look)), poli
     }
   }
   sweep_ = std::make_unique<Sweep>(target);
+  if (!main_ended_) sweep_->scan();  // is it still where it was put?
   status_settled_ = main_ended_;
   if (!final_written_) {
     out_.resume(look_.dir->fd(), policy_.limits);
@@ -117,7 +125,19 @@ void Orphan::note_main_end(MonoTime now) {
   if (!gone) return;
   main_ended_ = true;
   ended_at_ = now;
-  ended_by_stop_ = sweep_->begun();
+  if (!sweep_->begun()) return;
+  ended_by_ = past_deadline_ ? core::EndedBy::deadline : core::EndedBy::stop;
+}
+
+// The first of stop and deadline decides.
+void Orphan::note_deadline(MonoTime now) {
+  if (main_ended_ || stop_wanted_ || !deadline_ || now < *deadline_) return;
+  past_deadline_ = true;
+}
+
+// No other process can have this number: it is ours until it has been reaped, just now.
+void Orphan::take_status(pid_t pid, int status) {
+  if (look_.start.good() && pidfd_.valid() && pid == look_.start.value.main.pid) status_ = status;
 }
 
 // Reads what still comes, by the supervisor's own rule. nullopt when output is complete.
@@ -165,7 +185,7 @@ bool Orphan::write_exit() {
   line.text("reason", known ? ""
                       : ran ? "The supervisor was lost before the end."
                             : "The supervisor was lost before the command was executed.");
-  line.text("ended_by", ended_by_stop_ ? "stop" : "itself");
+  line.text("ended_by", core::to_word(ended_by_));
   const StartRecord& start = look_.start.value;
   line.integer("started_at_ms",
                look_.start.good() ? start.started_at.time_since_epoch().count() : 0);
@@ -188,7 +208,8 @@ bool Orphan::write_final() {
   shim::JsonLine line;
   line.text("job", look_.job.str());
   line.text("supervisor", "lost");
-  line.text("proof", "unproven");
+  sweep_->scan();
+  line.text("proof", core::to_word(sweep_->proven() ? core::Proof::cgroup : core::Proof::unproven));
   out_.sync();
   line.open("output", '{');
   line.number("bytes", out_.bytes());
@@ -206,7 +227,6 @@ bool Orphan::write_final() {
   line.text("incomplete", "supervisor_lost");
   line.close('}');
   line.text("policy", policy_.keep_leftovers ? "keep" : "kill");
-  sweep_->scan();
   const std::size_t total = shim::append_notes(line, "leftovers", sweep_->members(), fifo_id_);
   line.number("leftovers_total", total);
   leftovers_written_ = total == 0;
@@ -237,7 +257,8 @@ Orphan::Progress Orphan::step(MonoTime now) {
   const bool empty = drain_fifo();
   if (!main_ended_) note_main_end(now);
   if (ended_at_ == MonoTime{} && main_ended_) ended_at_ = now;
-  if (stop_wanted_ && !sweep_->done()) {
+  note_deadline(now);
+  if (ending() && !sweep_->done()) {
     progress.again_in = sweep_->step(now, policy_.grace);
     progress.changed = sweep_->take_changed();
     if (progress.again_in) return progress;
@@ -246,11 +267,14 @@ Orphan::Progress Orphan::step(MonoTime now) {
   if (!main_ended_) {
     if (!empty) progress.again_in = Millis(0);
     // Without a pidfd there is nothing to wait for but time.
-    if (empty && (!pidfd_.valid() || stop_wanted_)) progress.again_in = kPause * 5;
+    if (empty && (!pidfd_.valid() || ending())) progress.again_in = kPause * 5;
+    if (!progress.again_in && deadline_) {
+      progress.again_in = std::max(std::chrono::ceil<Millis>(*deadline_ - now), Millis(1));
+    }
     return progress;
   }
   if (!status_settled_) {
-    status_ = exit_status_of(pidfd_.get());
+    if (!status_) status_ = exit_status_of(pidfd_.get());
     status_settled_ = status_ || since(now, ended_at_) >= kStatusWait;
     if (!status_settled_) return Progress{kPause, false, false};
   }

@@ -1,8 +1,9 @@
 #pragma once
 // Completes a job whose supervisor is gone: adopts the main process while it lives, keeps its
 // output, tells its end where the kernel can, stops it when that is wished, deals with leftovers,
-// and writes the records that the supervisor would have written, marked "supervisor":"lost".
-// Nothing it finds is a proof. Lives on the channel's thread; `step` never blocks for long.
+// and writes the records that the supervisor would have written, marked "supervisor":"lost". It
+// keeps the deadline, too. Only an empty cgroup that was verified is a proof. Lives on the
+// channel's thread; `step` never blocks for long.
 
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@ namespace waybill::supervise {
 
 struct OrphanPolicy {
   Millis grace{5000};
+  std::optional<Millis> deadline;  // from the start
   Millis leftover_grace{1000};
   Millis drain_grace{500};
   Millis drain_max{2000};
@@ -54,12 +56,22 @@ class Orphan {
   // While a stop is under way: what the last scan found.
   const std::vector<core::ProcessNote>& survivors() const { return sweep_->survivors(); }
 
+  // Why they are killed.
+  core::EndedBy ended_by() const {
+    return past_deadline_ ? core::EndedBy::deadline : core::EndedBy::stop;
+  }
+
+  // The daemon was the one to reap this process (as pid 1): if it is the main one, that is its end.
+  void take_status(pid_t pid, int status);
+
   // The main process had already ended when this began, so only its leftovers are of interest.
   bool only_leftovers() const { return final_written_; }
 
  private:
   bool drain_fifo();
   void note_main_end(MonoTime now);
+  void note_deadline(MonoTime now);
+  bool ending() const { return stop_wanted_ || past_deadline_; }
   std::optional<Millis> drain_step(MonoTime now);
   bool write_exit();
   bool write_final();
@@ -76,8 +88,10 @@ class Orphan {
   std::optional<int> status_;
   MonoTime ended_at_{};
   MonoTime last_byte_at_{};
+  std::optional<MonoTime> deadline_;
+  bool past_deadline_ = false;  // it is ended for that
   bool stop_wanted_ = false;
-  bool ended_by_stop_ = false;
+  core::EndedBy ended_by_ = core::EndedBy::itself;
   bool exit_written_ = false;
   bool final_written_ = false;
   bool leftovers_written_ = false;

@@ -15,6 +15,7 @@ struct ScanTarget {
   JobId job;
   int session = 0;               // 0: not known
   std::uint64_t main_start = 0;  // start time of the main process, which leads the session
+  std::string cgroup = {};       // entered and verified before the start; "" none
 };
 
 // Zombies are left out.

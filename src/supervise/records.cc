@@ -31,6 +31,11 @@ class Fields {
     return std::string(value->get_string());
   }
 
+  // A member that older supervisors do not write.
+  std::string text_or_none(std::string_view key) {
+    return object_->if_contains(key) == nullptr ? std::string() : text(key);
+  }
+
   bool boolean(std::string_view key) {
     const json::value* value = find(key);
     if (value == nullptr || !value->is_bool()) return spoiled(false);
@@ -144,7 +149,8 @@ std::vector<core::ProcessNote> read_notes(Fields& fields, std::string_view key) 
     }
     Fields note(entry.get_object());
     notes.push_back(core::ProcessNote{note.small("pid"), note.text("comm"), note.text("cmdline"),
-                                      note.text("state"), note.boolean("holds_output")});
+                                      note.text("state"), note.boolean("holds_output"),
+                                      note.text_or_none("wchan"), note.text_or_none("reason")});
     if (!note.good()) fields.spoil();
   }
   return notes;
@@ -201,6 +207,7 @@ Read<StartRecord> parse_start(std::string_view text, std::string_view job) {
     start.session = fields.small("session");
     start.generation = {fields.text("boot_id"), fields.number("pidns"),
                         fields.number("init_start")};
+    start.cgroup = fields.text_or_none("cgroup");
     start.captured = fields.boolean("captured");
     start.started_at = WallTime(Millis(fields.integer("started_at_ms")));
     start.started_mono_ns = fields.integer("started_mono_ns");

@@ -29,6 +29,7 @@ struct StartRecord {
   int session = 0;
   MachineGeneration generation;
   bool captured = false;
+  std::string cgroup;  // entered and verified; "" none, and in records from before there were any
   WallTime started_at{};
   std::int64_t started_mono_ns = 0;
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/unique_fd.h"
+#include "shim/cgroup.h"
 #include "shim/files.h"
 
 namespace waybill::supervise {
@@ -17,9 +19,34 @@ Millis since(MonoTime now, MonoTime then) { return std::chrono::duration_cast<Mi
 
 }  // namespace
 
+// Whoever was found by other means must be in the cgroup, or that speaks for nothing any more.
+void Sweep::look_outside() {
+  for (std::size_t i = 0; i < members_.count && !left_cgroup_; ++i) {
+    const shim::Member& member = members_.list[i];
+    if (shim::is_in_cgroup(member.pid, target_.cgroup) != shim::Answer::no) continue;
+    shim::ProcStat stat;
+    left_cgroup_ = shim::read_proc_stat(member.pid, stat) && stat.start == member.start &&
+                   stat.state != 'Z' && stat.state != 'X';
+  }
+}
+
 bool Sweep::scan() {
   scan_job_processes(target_, members_);
-  return members_.count > 0;
+  empty_ = members_.count == 0;
+  if (target_.cgroup.empty()) return !empty_;
+  look_outside();
+  const UniqueFd cgroup(shim::open_cgroup(target_.cgroup.c_str()));
+  if (cgroup.valid()) shim::add_cgroup_members(cgroup.get(), members_);
+  // Asked last: who left it for another place while we looked was seen by the scan or not at all.
+  const shim::Answer populated = shim::cgroup_populated(target_.cgroup.c_str());
+  empty_ = empty_ && populated == shim::Answer::no;
+  return members_.count > 0 || populated == shim::Answer::yes;
+}
+
+void Sweep::kill_group() {
+  if (target_.cgroup.empty()) return;
+  const UniqueFd cgroup(shim::open_cgroup(target_.cgroup.c_str()));
+  if (cgroup.valid()) shim::kill_cgroup(cgroup.get());
 }
 
 void Sweep::signal_all(int signal) {
@@ -34,7 +61,13 @@ void Sweep::remember_survivors() {
     shim::ProcStat stat;
     const shim::Member& member = members_.list[i];
     if (!shim::read_proc_stat(member.pid, stat) || stat.start != member.start) continue;
-    now.push_back(core::ProcessNote{member.pid, stat.comm, "", std::string(1, stat.state), false});
+    core::ProcessNote note;
+    note.pid = member.pid;
+    note.comm = stat.comm;
+    note.state = std::string(1, stat.state);
+    note.wchan = shim::read_wchan(member.pid).name;
+    note.reason = shim::survivor_reason(member.pid, stat.state);
+    now.push_back(std::move(note));
   }
   const auto same = [](const core::ProcessNote& a, const core::ProcessNote& b) {
     return a.pid == b.pid && a.state == b.state;
@@ -69,6 +102,7 @@ std::optional<Millis> Sweep::step(MonoTime now, Millis grace) {
   }
   if (kill_ == Kill::grace) kill_began_ = now;
   kill_ = Kill::killing;
+  kill_group();
   signal_all(SIGSTOP);
   scan();
   signal_all(SIGKILL);

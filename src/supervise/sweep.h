@@ -1,6 +1,8 @@
 #pragma once
-// Stops what a scan finds of a job whose supervisor is gone: TERM and CONT, grace, then STOP and
-// KILL until two scans in a row find nobody. Not a proof. Never blocks; one thread at a time.
+// Stops what is found of a job whose supervisor is gone, by a scan and in its cgroup: TERM and
+// CONT, grace, then STOP and KILL until two looks in a row find nobody. A scan alone is not a
+// proof; with a verified cgroup that is empty, and nobody ever seen outside of it, it is one. Never
+// blocks; one thread at a time.
 
 #include <optional>
 #include <utility>
@@ -22,6 +24,10 @@ class Sweep {
   bool scan();
   const shim::Members& members() const { return members_; }
 
+  // The last look found nobody, and the job's cgroup, which nobody of the job was seen outside of,
+  // is empty.
+  bool proven() const { return empty_ && !left_cgroup_ && !target_.cgroup.empty(); }
+
   bool begun() const { return kill_ != Kill::idle; }
   bool done() const { return kill_ == Kill::done; }
   // Kills since then, and somebody is still there.
@@ -39,7 +45,12 @@ class Sweep {
   void signal_all(int signal);
   void remember_survivors();
 
+  void look_outside();
+  void kill_group();
+
   ScanTarget target_;
+  bool empty_ = false;        // as of the last look; with a cgroup, the kernel says so
+  bool left_cgroup_ = false;  // somebody of the job was found outside of its cgroup
   Kill kill_ = Kill::idle;
   MonoTime kill_began_{};
   int empty_scans_ = 0;

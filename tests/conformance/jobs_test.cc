@@ -145,6 +145,96 @@ TEST(Jobs, I7_a_stop_is_terminal_only_with_its_proof) {
   EXPECT_TRUE(stopped.survivors.empty());
 }
 
+TEST(Jobs, I7_a_deadline_kill_needs_the_same_proof_and_says_who_survives) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  world.started(made.job.id);
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::running;
+  facts.survivors = {{42, "sleep", "sleep 9", "D", false, "do_freezer_trap", "D_state"}};
+  world.post(engine::ObservedFacts{facts});
+  const JobView during = show(world, made.job.id);
+  EXPECT_EQ(during.status, JobStatus::running);
+  EXPECT_TRUE(during.stopping);
+  EXPECT_EQ(during.cause, core::Cause::deadline);
+  ASSERT_EQ(during.survivors.size(), 1U);
+  EXPECT_EQ(during.survivors[0].reason, "D_state");
+  EXPECT_EQ(during.survivors[0].wchan, "do_freezer_trap");
+
+  world.pass(Millis(10'001));
+  facts.survivors.push_back({43, "sleep", "sleep 9", "D", false, "", ""});
+  world.post(engine::ObservedFacts{facts});
+  facts.survivors.clear();
+  world.post(engine::ObservedFacts{facts});
+  facts.survivors.push_back({43, "sleep", "sleep 9", "D", false, "", ""});
+  world.post(engine::ObservedFacts{facts});
+  world.pass(Millis(10'001));
+  const JobView stuck = show(world, made.job.id);
+  ASSERT_EQ(stuck.events.size(), 1U) << "said once";
+  EXPECT_EQ(stuck.events[0].id.str(), made.job.id.str() + ".stop_stuck.1");
+
+  auto end = world.finished_facts(made.job.id, 0);
+  end.exit = core::Exit::signaled(9, false);
+  end.ended_by = core::EndedBy::deadline;
+  world.ended(end);
+  const JobView ended = show(world, made.job.id);
+  EXPECT_EQ(ended.status, JobStatus::failed);
+  EXPECT_EQ(ended.cause, core::Cause::deadline);
+  EXPECT_TRUE(ended.survivors.empty());
+}
+
+TEST(Jobs, I7_a_lost_supervisor_with_an_empty_cgroup_is_a_confirmed_stop) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+  world.started(made.job.id);
+  world.ask<JobsReply>(stop_of(host(), {made.job.id}));
+  core::JobFacts facts;
+  facts.job = made.job.id;
+  facts.supervision = core::Supervision::lost;
+  facts.proof = core::Proof::cgroup;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::stopped);
+  EXPECT_EQ(job.proof, core::Proof::cgroup);
+  EXPECT_EQ(job.exit->kind, core::ExitKind::unknown);
+}
+
+TEST(Jobs, I7_a_lost_supervisors_deadline_is_the_cause_only_with_a_proof) {
+  World world;
+  for (const auto& [proof, cause] :
+       {std::pair(core::Proof::cgroup, core::Cause::deadline),
+        std::pair(core::Proof::unproven, core::Cause::supervisor_lost)}) {
+    const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
+    core::JobFacts facts;
+    facts.job = made.job.id;
+    facts.supervision = core::Supervision::lost;
+    facts.ended_by = core::EndedBy::deadline;
+    facts.proof = proof;
+    world.ended(facts);
+    const JobView job = show(world, made.job.id);
+    EXPECT_EQ(job.status, JobStatus::failed);
+    EXPECT_EQ(job.cause, cause);
+  }
+}
+
+TEST(Jobs, I9_out_of_memory_is_the_cause_only_when_it_ended_the_main_process) {
+  World world;
+  const auto killed = world.ask<RunReply>(command(host(), "eat"));
+  auto facts = world.finished_facts(killed.job.id, 0);
+  facts.exit = core::Exit::signaled(9, false);
+  facts.oom = true;
+  world.ended(facts);
+  EXPECT_EQ(show(world, killed.job.id).cause, core::Cause::out_of_memory);
+  const auto shell = world.ask<RunReply>(command(host(), "eat; exit $?"));
+  facts = world.finished_facts(shell.job.id, 137);
+  facts.oom = true;
+  world.ended(facts);
+  const JobView job = show(world, shell.job.id);
+  EXPECT_EQ(job.cause, core::Cause::exit);
+  EXPECT_NE(job.reason.find("want of memory"), std::string::npos);
+}
+
 TEST(Jobs, I7_without_a_proof_a_stop_ends_failed_and_unproven) {
   World world;
   const auto made = world.ask<RunReply>(command(host(), "sleep 9"));
