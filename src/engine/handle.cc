@@ -62,6 +62,10 @@ class Handler {
       request.all = false;
       TRY(stop_jobs(request, request.jobs));
     }
+    if (request.wait && !look_.last) {
+      TRY_ASSIGN(const bool confirmed, leftovers_gone(request.jobs));
+      if (!confirmed) return kNotYet;
+    }
     if (request.wait) return jobs_when(request.caller, host, request.jobs, false);
     return jobs_now(request.caller, host, request.jobs, false);
   }
@@ -252,6 +256,16 @@ class Handler {
     const bool ready = any ? done > 0 : done == ids.size();
     if (!ready && !look_.last) return kNotYet;
     return jobs_now(caller, host, ids, !ready);
+  }
+
+  // Nothing that a finished job has left behind is still being stopped.
+  Result<bool> leftovers_gone(const std::vector<JobId>& ids) {
+    for (const JobId& id : ids) {
+      TRY_ASSIGN(const std::optional<store::LeftoverRow> left,
+                 store::find_leftover(work_.db(), id));
+      if (left && left->stop && left->alive()) return false;
+    }
+    return true;
   }
 
   Outcome jobs_now(const Caller& caller, const Host& host, const std::vector<JobId>& ids,

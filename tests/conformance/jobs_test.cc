@@ -446,15 +446,22 @@ TEST(Jobs, I7_stop_of_a_finished_job_stops_what_it_kept) {
   EXPECT_EQ(world.channel.orders[0].stop->reason, "because");
   EXPECT_FALSE(world.channel.orders[0].launch);
 
+  auto waiting = stop_of(person(), {job});
+  waiting.wait = true;
+  EXPECT_FALSE(world.post(waiting)->answered) << "not before they are gone";
+
   world.crash();  // the wish is durable
   world.channel.orders.clear();
   ASSERT_TRUE(world.start());
   ASSERT_EQ(world.channel.orders.size(), 1U);
   EXPECT_TRUE(world.channel.orders[0].stop);
 
+  const auto waited = world.post(waiting);
+  EXPECT_FALSE(waited->answered);
   auto facts = world.finished_facts(job, 0);
   facts.leftovers = core::LeftoverFacts{{{7, "sleep", "sleep 9", "S", true}}, {}, true, true};
   world.ended(facts);
+  EXPECT_TRUE(waited->answered);
   const auto after = show(world, job);
   EXPECT_EQ(after.status, JobStatus::succeeded);
   EXPECT_TRUE(after.survivors.empty());

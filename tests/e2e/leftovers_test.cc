@@ -75,17 +75,10 @@ TEST(LeftoversTest, I7_kept_leftovers_live_until_their_job_is_stopped) {
   const Output stopped = daemon.cli({"stop", id, "--reason", "no longer needed"});
   EXPECT_EQ(stopped.exit_code, 0) << stopped.describe();
   EXPECT_EQ(daemon.cli({"stop", id}).exit_code, 0) << "a second stop is harmless";
-  EXPECT_TRUE(await_end(sleeper));
-  json::value gone = daemon.show(id);
-  while (!items_at(gone, "survivors").empty()) {
-    const std::int64_t seen = number_at(daemon.json({"session", "show"}), "session.revision");
-    gone = daemon.show(id);
-    if (items_at(gone, "survivors").empty()) break;
-    ASSERT_EQ(
-        daemon.cli({"session", "wait", "--revision", std::to_string(seen), "--timeout", "60s"})
-            .exit_code,
-        0);
-  }
+  EXPECT_EQ(daemon.cli({"stop", id, "--wait", "--timeout", "60s"}).exit_code, 0);
+  EXPECT_NE(::kill(sleeper, 0), 0) << "the wait is for what is being stopped";
+  const json::value gone = daemon.show(id);
+  EXPECT_TRUE(items_at(gone, "survivors").empty()) << json::serialize(gone);
   EXPECT_EQ(text_at(gone, "status"), "failed") << "a terminal row never changes";
   EXPECT_EQ(number_at(gone, "exit.code"), 3);
   EXPECT_TRUE(has_receipt(gone, "stop_requested"));
