@@ -221,6 +221,7 @@ Result<json::object> launch_params(const McpTask& task) {
   pass_on(task, params, "label");
   pass_on(task, params, "stdin");
   pass_on(task, params, "pty");
+  pass_on(task, params, "monitors");
   TRY_ASSIGN(const std::string directory, directory_of(task));
   set_bytes(params, "cwd", directory);
   const bool given = !task.identity.environment.empty();

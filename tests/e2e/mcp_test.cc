@@ -94,6 +94,21 @@ TEST_F(McpTest, ALongOneBecomesAJobWhoseResultRidesOnALaterResultExactlyOnce) {
   EXPECT_EQ(number_at(daemon.show(job), "events.0.tries"), 0);
 }
 
+TEST_F(McpTest, AMonitoredLineRidesOnALaterResult) {
+  Agent agent(launch());
+  agent.initialize();
+  Gate gate(path("gate"));
+  const json::value started =
+      agent.call("start", {{"command", "echo up on 8080; " + gate.command()},
+                           {"monitors", {json::value("up on [0-9]+")}},
+                           {"yield_ms", 0}});
+  const std::string job = job_of(started);
+  EXPECT_THAT(agent.notice(),
+              ::testing::AllOf(HasSubstr(job + ".monitor.1"), HasSubstr("up on 8080")));
+  gate.open();
+  EXPECT_EQ(text_at(daemon.finished(job), "status"), "succeeded");
+}
+
 TEST_F(McpTest, ACallThatBeganBeforeANoticeDoesNotAcknowledgeIt) {
   Agent agent(launch());
   agent.initialize();
