@@ -97,15 +97,17 @@ TEST_F(McpTest, ALongOneBecomesAJobWhoseResultRidesOnALaterResultExactlyOnce) {
 TEST_F(McpTest, AMonitoredLineRidesOnALaterResult) {
   Agent agent(launch());
   agent.initialize();
-  Gate gate(path("gate"));
+  Gate before(path("before"));
+  Gate after(path("after"));
   const json::value started =
-      agent.call("start", {{"command", "echo up on 8080; " + gate.command()},
+      agent.call("start", {{"command", before.command() + "; echo up on 8080; " + after.command()},
                            {"monitors", {json::value("up on [0-9]+")}},
                            {"yield_ms", 0}});
   const std::string job = job_of(started);
+  before.open();
   EXPECT_THAT(agent.notice(),
               ::testing::AllOf(HasSubstr(job + ".monitor.1"), HasSubstr("up on 8080")));
-  gate.open();
+  after.open();
   EXPECT_EQ(text_at(daemon.finished(job), "status"), "succeeded");
 }
 
