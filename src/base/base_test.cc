@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/limits.h"
+#include "base/sha256.h"
 
 namespace waybill {
 namespace {
@@ -79,6 +80,26 @@ TEST(Settings, I14_every_setting_is_bounded_and_unknown_ones_are_refused) {
   EXPECT_FALSE(set_setting(settings, "stop_grace", "soon"));
   EXPECT_TRUE(set_setting(settings, "stop_grace", "2s"));
   EXPECT_EQ(settings.stop_grace, Millis(2000));
+}
+
+TEST(Sha256, both_ways_agree_on_every_length) {
+  if (best_sha256_way() == Sha256Way::portable) GTEST_SKIP() << "the processor has no SHA";
+  std::string text;
+  for (int length = 0; length < 600; ++length) {
+    Sha256 quick(Sha256Way::processor);
+    Sha256 plain(Sha256Way::portable);
+    // In uneven pieces, so that the block that is held is mixed with those that are not.
+    const std::size_t first = static_cast<std::size_t>(length) / 3;
+    quick.update(text.data(), first);
+    quick.update(text.data() + first, text.size() - first);
+    plain.update(text.data(), text.size());
+    char a[65];
+    char b[65];
+    quick.finish_hex(a);
+    plain.finish_hex(b);
+    ASSERT_STREQ(a, b) << length;
+    text.push_back(static_cast<char>(length * 37));
+  }
 }
 
 }  // namespace
