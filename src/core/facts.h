@@ -74,6 +74,7 @@ struct LeftoverFacts {
   std::vector<ProcessNote> survived;  // still alive now
   bool settled = false;               // the leftover record is written: killed, kept or ended
   bool kept = false;                  // policy keep
+  bool by_daemon = false;             // the supervisor was lost: nothing here proves anything
 };
 
 struct JobFacts {

@@ -186,12 +186,16 @@ Judged judge_earlier(const CommandShape& shape, const std::vector<int>& statuses
   return judged;
 }
 
-void add_history(Stages& stages, const CommandShape& shape, const StageHistory& history) {
+void add_history(Stages& stages, const std::string& command, const CommandShape& shape,
+                 const StageHistory& history) {
+  // Then the shell sees the failure as that of any single command: nothing hides it.
+  const bool shown = holds_word(command, "pipefail");
   stages.history_kept = true;
   stages.history_truncated = history.truncated;
   std::vector<Stage> worst;
   for (const std::vector<int>& statuses : history.pipelines) {
     Judged judged = judge_earlier(shape, statuses);
+    if (shown && judged.finding == EarlierFinding::failed) judged.finding = EarlierFinding::tested;
     stages.earlier.push_back({statuses, judged.finding});
     if (judged.finding == EarlierFinding::failed) worst = std::move(judged.stages);
   }
@@ -325,7 +329,7 @@ Stages claim_stages(const std::string& command, const Exit& exit, const StageEvi
   if (!agrees) return none(StagesReason::mismatch);
   Stages stages = claim_last(command, exit, shape, record);
   if (exit.kind == ExitKind::exited && may_keep_history(evidence.shell, command))
-    add_history(stages, shape, evidence.history);
+    add_history(stages, command, shape, evidence.history);
   return stages;
 }
 

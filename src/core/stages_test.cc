@@ -122,6 +122,15 @@ TEST(Stages, I9_earlier_pipelines) {
   }
 }
 
+TEST(Stages, with_pipefail_no_pipeline_hides_a_failure) {
+  for (const char* command : {"set -o pipefail; a | b && echo ok; echo end",
+                              "set -euo pipefail; a | b; rc=$?; echo $rc"}) {
+    const Stages stages = claim(command, "h 2 1 0\n0 0\n");
+    EXPECT_EQ(findings(stages), "tested") << command;
+    EXPECT_EQ(judge(Exit::exited(0), stages), Verdict::ok) << command;
+  }
+}
+
 TEST(Stages, an_earlier_failure_is_claimed_with_its_texts) {
   const Stages stages = claim("cargo test | tail; true | cat", "h 3 101 0\n0 0 0\n");
   ASSERT_EQ(stages.claimed.size(), 2U);

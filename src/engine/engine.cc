@@ -161,13 +161,15 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
       ticket.done(answer_poisoned(ticket.command));
     }
   }
-  if (items.empty()) return;
-  Error why{ErrorCode::unavailable, {}};
-  if (transact(items, why) == Outcome::voided) {
-    run_singly(items);
-  } else {
-    held_due_ = parts_.clock.mono();  // there is space, perhaps again
+  // Making room may have met a commit that leaves everything open: then nothing goes on.
+  for (const Item& item : items) {
+    if (!poisoned_.empty()) (*item.done)(answer_poisoned(*item.command));
   }
+  if (items.empty() || !poisoned_.empty()) return;
+  Error why{ErrorCode::unavailable, {}};
+  const bool done = transact(items, why) == Outcome::committed;
+  if (!done) run_singly(items);
+  if (done) held_due_ = parts_.clock.mono();  // there is space, perhaps again
   tell_refused();
 }
 

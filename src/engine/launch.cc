@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/clients.h"
@@ -188,12 +189,34 @@ std::vector<std::string> job_environment(const RunRequest& request, const JobId&
   return env;
 }
 
+// What loaders, shells and interpreters take code from.
+constexpr std::array<std::string_view, 20> kChangePrograms{"LD_",
+                                                           "GLIBC_TUNABLES=",
+                                                           "GCONV_PATH=",
+                                                           "BASH_ENV=",
+                                                           "BASH_FUNC_",
+                                                           "BASHOPTS=",
+                                                           "SHELLOPTS=",
+                                                           "ENV=",
+                                                           "PS4=",
+                                                           "ZDOTDIR=",
+                                                           "FPATH=",
+                                                           "PYTHON",
+                                                           "PERL5",
+                                                           "PERLLIB=",
+                                                           "RUBYOPT=",
+                                                           "RUBYLIB=",
+                                                           "NODE_OPTIONS=",
+                                                           "NODE_PATH=",
+                                                           "JAVA_TOOL_OPTIONS=",
+                                                           "IFS="};
+
 // Variables that would put code of the job's into the wrapper's own program are set inside of it.
 void keep_from_wrapper(std::vector<std::string>& env, std::vector<std::string>& wrapper) {
   if (wrapper.empty()) return;
   const auto meant = [](const std::string& entry) {
-    return entry.starts_with("LD_") || entry.starts_with("GLIBC_TUNABLES=") ||
-           entry.starts_with("GCONV_PATH=");
+    return std::ranges::any_of(kChangePrograms,
+                               [&](std::string_view start) { return entry.starts_with(start); });
   };
   bool first = true;
   for (const std::string& entry : env) {

@@ -31,7 +31,7 @@ Result<void> monitor_told(Work& work, const core::MonitorFound& found) {
     TRY(work.note(*job, core::ReceiptName::monitor, std::nullopt, "daemon",
                   which + ": " + std::to_string(found.lines) + " line(s)"));
     return publish(work, *job, core::ReceiptName::monitor, core::EventType::job_monitor,
-                   monitor.wakes, found.text, store::encode_told(monitor, found));
+                   monitor.wakes && !job->stop, found.text, store::encode_told(monitor, found));
   }
   return {};
 }

@@ -7,7 +7,10 @@
 namespace waybill::engine {
 namespace {
 
-constexpr int kAtOnce = 64;                         // rows looked at in one transaction
+// Rows looked at in one transaction: removing is quick, shortening waits for the disk twice a file.
+constexpr int kExpiredAtOnce = 16;
+constexpr int kShortenedAtOnce = 4;
+constexpr int kOwnersAtOnce = 64;
 constexpr std::uint64_t kShortest = 256ULL * 1024;  // no output is shortened below
 constexpr std::uint64_t kFloorMost = 512ULL * 1024 * 1024;
 constexpr std::uint64_t kFloorOneOf = 50;
@@ -45,10 +48,13 @@ Result<std::vector<OutputRoom::Live>> OutputRoom::measure(const std::optional<co
   return live;
 }
 
-Result<bool> OutputRoom::pressed(const Pressure& pressure) {
+Result<bool> OutputRoom::pressed(Pressure& pressure) {
   if (!pressure.owner) {
-    const supervise::DiskSpace space = parts_.channel.disk_space();
-    return space.total != 0 && space.free + pressure.asked < floor_in_force(parts_.settings, space);
+    // Measured once: what was given back may not be free yet, and must not be given twice.
+    if (!pressure.space) pressure.space = parts_.channel.disk_space();
+    const supervise::DiskSpace& space = *pressure.space;
+    const std::uint64_t free = space.free + pressure.given + pressure.asked;
+    return space.total != 0 && free < floor_in_force(parts_.settings, space);
   }
   TRY_ASSIGN(const std::uint64_t kept, store::output_use(parts_.database, *pressure.owner));
   const std::uint64_t used = kept + pressure.live;
@@ -66,9 +72,9 @@ Result<void> OutputRoom::in_transaction(const std::function<Result<void>()>& cha
   return done;
 }
 
-Result<void> OutputRoom::expire_some(const Pressure& pressure) {
+Result<void> OutputRoom::expire_some(Pressure& pressure) {
   TRY_ASSIGN(const std::vector<store::OutputRow> rows,
-             store::expirable_outputs(parts_.database, pressure.owner, kAtOnce));
+             store::expirable_outputs(parts_.database, pressure.owner, kExpiredAtOnce));
   std::size_t gone = 0;
   std::uint64_t bytes = 0;
   for (store::OutputRow row : rows) {
@@ -81,8 +87,9 @@ Result<void> OutputRoom::expire_some(const Pressure& pressure) {
     TRY(store::update_output(parts_.database, row, before));
     ++gone;
     bytes += before;
+    pressure.given += before;
   }
-  more_ = more_ || (gone > 0 && rows.size() == kAtOnce);
+  more_ = more_ || (gone > 0 && rows.size() == kExpiredAtOnce);
   if (gone > 0) {
     parts_.warn("the output of " + std::to_string(gone) + " finished job(s) has expired, " +
                 mebibytes(bytes) + ": " + pressure.why);
@@ -90,9 +97,9 @@ Result<void> OutputRoom::expire_some(const Pressure& pressure) {
   return {};
 }
 
-Result<void> OutputRoom::shorten_some(const Pressure& pressure) {
+Result<void> OutputRoom::shorten_some(Pressure& pressure) {
   TRY_ASSIGN(const std::vector<store::OutputRow> rows,
-             store::largest_outputs(parts_.database, pressure.owner, kShortest, kAtOnce));
+             store::largest_outputs(parts_.database, pressure.owner, kShortest, kShortenedAtOnce));
   bool shortened = false;
   for (store::OutputRow row : rows) {
     TRY_ASSIGN(const bool still, pressed(pressure));
@@ -102,6 +109,7 @@ Result<void> OutputRoom::shorten_some(const Pressure& pressure) {
     const std::uint64_t before = std::exchange(row.kept_bytes, kept->kept_bytes);
     row.gaps = kept->gaps;
     TRY(store::update_output(parts_.database, row, before));
+    pressure.given += before - row.kept_bytes;
     shortened = true;
   }
   more_ = more_ || shortened;
@@ -138,7 +146,7 @@ void OutputRoom::check() {
     for (const Live& one : live) of[one.job.owner].push_back(one);
     TRY_ASSIGN(const std::vector<store::OutputUse> uses,
                store::output_uses_above(parts_.database, parts_.settings.session_disk_quota_bytes,
-                                        kAtOnce));
+                                        kOwnersAtOnce));
     for (const store::OutputUse& use : uses) of.try_emplace(use.owner);
     for (const auto& [owner, jobs] : of) {
       Pressure pressure{owner, "session_quota"};
@@ -222,7 +230,11 @@ Result<bool> OutputRoom::make_room(Pressure& pressure, const std::vector<Live>& 
     TRY_ASSIGN(still, pressed(pressure));
   }
   more_ = false;
-  return still;
+  if (still || !pressure.space) return still;
+  // A launch is accepted on what there is, not on what there should be.
+  pressure.space.reset();
+  pressure.given = 0;
+  return pressed(pressure);
 }
 
 }  // namespace waybill::engine

@@ -45,16 +45,18 @@ class OutputRoom {
   struct Pressure {
     std::optional<core::Owner> owner;
     const char* why = "";
-    std::uint64_t live = 0;   // bytes of running jobs
-    std::uint64_t asked = 0;  // given back by running jobs before long
+    std::uint64_t live = 0;                     // bytes of running jobs
+    std::uint64_t asked = 0;                    // given back by running jobs before long
+    std::uint64_t given = 0;                    // given back by finished ones, perhaps not free yet
+    std::optional<supervise::DiskSpace> space{};  // when this began
   };
 
   Result<std::vector<Live>> measure(const std::optional<core::Owner>& owner);
-  Result<bool> pressed(const Pressure& pressure);
+  Result<bool> pressed(Pressure& pressure);
   Result<bool> make_room(Pressure& pressure, const std::vector<Live>& live);
   Result<void> relieve(Pressure& pressure, std::vector<Live> live);
-  Result<void> expire_some(const Pressure& pressure);
-  Result<void> shorten_some(const Pressure& pressure);
+  Result<void> expire_some(Pressure& pressure);
+  Result<void> shorten_some(Pressure& pressure);
   Result<void> ask_running(Pressure& pressure, std::vector<Live>& live);
   Result<void> in_transaction(const std::function<Result<void>()>& change);
   std::string refusal(const core::Owner& owner, std::uint64_t used) const;

@@ -19,14 +19,24 @@ struct Ending {
   store::EndingRow row;
 };
 
+constexpr int kSigkill = 9;  // what the kernel kills with when memory runs out
+
 bool launch_failed(const core::JobFacts& facts) {
   return facts.supervision == core::Supervision::not_launched && !facts.launch_error.empty();
+}
+
+// The command has ended by itself and something of it is still there. Under a stop wish that is
+// killed, too, and the job is stopped when it is gone (I7, I8).
+bool leaves_somebody(const core::JobFacts& facts) {
+  return facts.proof == core::Proof::none && facts.leftovers &&
+         (!facts.leftovers->settled || !facts.leftovers->survived.empty());
 }
 
 // True when the facts are an ending; everything else is on its way.
 bool is_ending(const core::JobFacts& facts, bool stop_wished) {
   switch (facts.supervision) {
     case core::Supervision::finished:
+      return !stop_wished || !leaves_somebody(facts);
     case core::Supervision::lost:
     case core::Supervision::generation_gone:
       return true;
@@ -78,7 +88,7 @@ core::Cause cause_of(const core::JobFacts& facts, const core::Exit& exit) {
   if (exit.kind == core::ExitKind::not_started) return core::Cause::not_started;
   // Only when that is what ended the main process: a shell that outlived its child and said 137 has
   // exited (I9); what the kernel did is told beside it.
-  if (facts.oom && exit.kind == core::ExitKind::signaled) return core::Cause::out_of_memory;
+  if (facts.oom && exit.signal == kSigkill) return core::Cause::out_of_memory;
   switch (facts.ended_by) {
     case core::EndedBy::deadline:
       return core::Cause::deadline;
@@ -112,13 +122,22 @@ core::Stages stages_of(const core::JobFacts& facts, const Launched& launched,
                             {facts.stages, facts.history, facts.captured, launched.shell});
 }
 
+// A living supervisor has seen the last of what the command had left behind.
+bool leftovers_proven_gone(const core::JobFacts& facts) {
+  return facts.supervision == core::Supervision::finished && facts.proof == core::Proof::none &&
+         facts.leftovers && !facts.leftovers->found.empty() && facts.leftovers->settled &&
+         facts.leftovers->survived.empty() && !facts.leftovers->by_daemon;
+}
+
 // Whether the ending may be called a stop: the wish was there first and its proof is, too (I7, I8).
 bool stop_proven(const core::JobFacts& facts) {
   if (facts.supervision == core::Supervision::not_launched) return true;
-  return facts.proof != core::Proof::none && facts.proof != core::Proof::unproven;
+  if (facts.proof == core::Proof::unproven) return false;
+  return facts.proof != core::Proof::none || leftovers_proven_gone(facts);
 }
 
 std::optional<core::Proof> proof_of(const core::JobFacts& facts) {
+  if (leftovers_proven_gone(facts)) return core::Proof::subreaper;
   if (facts.supervision == core::Supervision::generation_gone) return core::Proof::generation;
   if (facts.proof == core::Proof::none) {
     if (facts.supervision == core::Supervision::lost) return core::Proof::unproven;
@@ -261,8 +280,11 @@ Result<void> observe(Work& work, const core::JobFacts& facts) {
     TRY(work.touch(job->scope.owner));
   }
   if (is_ending(facts, job->stop.has_value())) return end(work, *job, facts);
-  if (store::encode_notes(job->survivors) == store::encode_notes(facts.survivors)) return {};
-  TRY(store::set_survivors(work.db(), job->id, facts.survivors));
+  const bool behind = facts.supervision == core::Supervision::finished && facts.leftovers;
+  const std::vector<core::ProcessNote>& alive =
+      behind ? facts.leftovers->survived : facts.survivors;
+  if (store::encode_notes(job->survivors) == store::encode_notes(alive)) return {};
+  TRY(store::set_survivors(work.db(), job->id, alive));
   TRY(work.touch(job->scope.owner));
   // Its deadline has passed, and what was killed is not gone: no better than a stop that is not
   // confirmed.

@@ -68,6 +68,7 @@ void copy_leftovers(const JobLook& look, core::JobFacts& facts) {
   if (look.leftovers.good()) {
     leftovers.survived = look.leftovers.value.survived;
     leftovers.kept = look.leftovers.value.kept;
+    leftovers.by_daemon = look.leftovers.value.by_daemon;
     leftovers.settled = true;
   }
   // Nothing outlives its machine.

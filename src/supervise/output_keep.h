@@ -25,7 +25,8 @@ std::uint64_t output_allocated(const std::string& data_dir, const JobId& job);
 bool remove_output(const std::string& data_dir, const JobId& job);
 
 // Shortens the output of a job that has ended to about `cap` bytes, head and tail. What is kept
-// then, by its files; nullopt when that cannot be done (no file, no holes, an error).
+// then, by its files, also when there was nothing to give back; nullopt when that cannot be told
+// (no file, an error).
 std::optional<core::OutputFacts> shorten_output(const std::string& data_dir, const JobId& job,
                                                 std::uint64_t cap);
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "shim/files.h"
+#include "supervise/launch_files.h"
 
 namespace waybill::supervise {
 namespace {
@@ -100,9 +101,12 @@ std::string exit_trap(const std::string& path, bool history) {
 // the last command, so that `$?` is what the file left.
 std::string read_bash_env(const std::string& value) {
   std::string quoted;
+  bool escaped = false;
   for (char c : value) {
-    if (c == '"') quoted.push_back('\\');
+    // A character behind a backslash is what the caller says it is.
+    if (c == '"' && !escaped) quoted.push_back('\\');
     quoted.push_back(c);
+    escaped = c == '\\' && !escaped;
   }
   return "eval " + shell_quote("__wb_env=\"" + quoted + "\"") +
          "\nif [ -r \"$__wb_env\" ]; then . \"$__wb_env\"; else : \"$BASH\"; fi\n";
@@ -156,6 +160,11 @@ std::string only_for(const std::string& command, const std::string& text) {
 core::Shell captured_shell(const LaunchOrder& order) {
   const core::Shell shell = core::shell_of(order.shell);
   if (order.shell.empty() || !core::may_watch(shell, order.command)) return core::Shell::other;
+  // Behind a wrapper bash is told from other shells by its command, which a file does not show.
+  if (!order.wrapper.empty() && needs_command_file(order)) return core::Shell::other;
+  // The wrapper sets it inside, where ours would have stood.
+  const auto sets = [](const std::string& word) { return word.starts_with("BASH_ENV="); };
+  if (std::any_of(order.wrapper.begin(), order.wrapper.end(), sets)) return core::Shell::other;
   if (shell == core::Shell::bash) return reads_bash_env(order.env) ? shell : core::Shell::other;
   // Behind a wrapper the file may not be there, and then the job would see ZDOTDIR.
   return order.wrapper.empty() && reads_zdotdir() ? shell : core::Shell::other;

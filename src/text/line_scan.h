@@ -30,6 +30,8 @@ class LineScan {
   std::uint64_t offset() const { return offset_; }
 
  private:
+  void keep_last_frame(std::string_view more);
+
   std::string line_;
   std::uint64_t line_start_;
   std::uint64_t offset_;

@@ -62,6 +62,16 @@ TEST(LineScan, I14_a_line_without_end_takes_bounded_memory) {
   EXPECT_EQ(scan.line_start(), 50 * piece.size() + 6);
 }
 
+TEST(LineScan, of_frames_without_end_the_last_one_counts) {
+  LineScan scan(0);
+  std::string frames;
+  for (int i = 0; i < 20'000; ++i) frames += "\rpct " + std::to_string(i) + "\x1b[K";
+  std::vector<std::string> pieces;
+  for (std::size_t at = 0; at < frames.size(); at += 999) pieces.push_back(frames.substr(at, 999));
+  pieces.emplace_back("\n");
+  EXPECT_EQ(lines_of(pieces, scan), Lines{"pct 19999"});
+}
+
 TEST(LineScan, a_gap_drops_the_line_that_it_cuts) {
   LineScan scan(0);
   EXPECT_EQ(lines_of({"one\ntorn"}, scan), Lines{"one"});

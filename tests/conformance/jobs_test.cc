@@ -473,6 +473,43 @@ TEST(Jobs, I7_stop_of_a_finished_job_stops_what_it_kept) {
   EXPECT_TRUE(world.channel.orders.empty()) << "there is nothing left to stop";
 }
 
+TEST(Jobs, I7_I8_a_stop_wish_takes_what_the_command_left_behind_along) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9 & exit 0"));
+  world.ask<JobsReply>(stop_of(host(), {made.job.id}));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.proof = core::Proof::none;
+  const core::ProcessNote sleeper{7, "sleep", "sleep 9", "S", true};
+  facts.leftovers = core::LeftoverFacts{{sleeper}, {sleeper}, false, false};
+  world.ended(facts);
+  JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::running) << "it is not gone";
+  EXPECT_TRUE(job.stopping);
+  ASSERT_EQ(job.survivors.size(), 1U);
+  EXPECT_EQ(job.survivors[0].pid, 7);
+  facts.leftovers->settled = true;
+  facts.leftovers->survived.clear();
+  world.ended(facts);
+  job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::stopped);
+  EXPECT_EQ(job.proof, core::Proof::subreaper);
+  EXPECT_TRUE(job.ended_by_itself);
+  EXPECT_TRUE(job.events.empty()) << "and wakes nobody";
+}
+
+TEST(Jobs, I9_memory_is_blamed_for_a_kill_only) {
+  for (const int signal : {6, 9}) {
+    World world;
+    const auto made = world.ask<RunReply>(command(host(), "true"));
+    auto facts = world.finished_facts(made.job.id, 0);
+    facts.exit = core::Exit::signaled(signal, false);
+    facts.oom = true;
+    world.ended(facts);
+    EXPECT_EQ(show(world, made.job.id).cause,
+              signal == 9 ? core::Cause::out_of_memory : core::Cause::signal);
+  }
+}
+
 TEST(Jobs, I14_start_within_bounds_the_queue) {
   World world;
   world.settings.running_per_session = 1;

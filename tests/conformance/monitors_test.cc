@@ -119,5 +119,18 @@ TEST(Monitors, I18_they_wake_an_idle_host_only_if_asked) {
   }
 }
 
+TEST(Monitors, I8_a_job_that_is_being_stopped_wakes_nobody) {
+  World world;
+  world.ask<engine::AttachReply>(attach(host()));
+  const auto made = run_monitored(world, {monitor(1, "x", true)});
+  engine::StopRequest stop;
+  stop.caller = host("s1", "k1", 2);
+  stop.jobs = {made.job.id};
+  world.ask<engine::JobsReply>(stop);
+  const auto waiting = world.post(inbox(host(), Millis(30'000)));
+  tell(world, made.job.id, 1, 10, "shutting down\n");
+  EXPECT_FALSE(waiting->answered);
+}
+
 }  // namespace
 }  // namespace waybill::test
