@@ -73,7 +73,8 @@ int exit_code_of(const json::array& jobs) {
 std::string ending_of(const json::object& job) {
   if (!is_finished(job)) return "";
   if (field(job, "exit") == nullptr) return "never started";
-  return core::describe(exit_of(object_of(job, "exit")), stages_of(job), verdict_of(job));
+  const std::string cut = text_of(job, "cause") == "deadline" ? "its deadline had passed: " : "";
+  return cut + core::describe(exit_of(object_of(job, "exit")), stages_of(job), verdict_of(job));
 }
 
 }  // namespace waybill::cli

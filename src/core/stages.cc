@@ -93,9 +93,33 @@ bool names(const CommandShape& shape, const Exit& exit, std::size_t statuses) {
   return !shape.after_success_only || exit.success();
 }
 
+// Some program of the command answers with 1, as far as one can see.
+bool holds_predicate(std::string_view command) {
+  for (const std::string_view name :
+       {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "diff", "cmp", "test", "[", "[[", "expr",
+        "pgrep", "pidof", "which", "command", "type"}) {
+    if (holds_word(command, name)) return true;
+  }
+  return false;
+}
+
+// A `(` that begins a subshell, quotes not looked at: not `$(`, `<(`, `>(`, `((` nor `f()`.
+bool opens_subshell(std::string_view command) {
+  for (std::size_t at = command.find('('); at != std::string_view::npos;
+       at = command.find('(', at + 1)) {
+    const char before = at == 0 ? ' ' : command[at - 1];
+    const char after = at + 1 < command.size() ? command[at + 1] : ' ';
+    if (after == ')' || after == '(' || before == '(') continue;
+    if (is_space(before) || std::string_view(";&|{!").find(before) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // One stage for each status, findings from the last to the first. `texts`: empty if not known.
 std::vector<Stage> claim(const std::vector<int>& statuses, const std::vector<std::string>& texts,
-                         bool negated) {
+                         bool negated, bool may_answer = false) {
   const std::size_t count = statuses.size();
   std::vector<Stage> stages(count);
   for (std::size_t i = count; i-- > 0;) {
@@ -105,6 +129,10 @@ std::vector<Stage> claim(const std::vector<int>& statuses, const std::vector<std
     stages[i].exit = Exit::exited(code);
     stages[i].finding = i + 1 == count ? last_finding(code, text, negated)
                                        : finding(code, text, stages[i + 1].finding);
+    // Which stage this is cannot be told, and some program of the command answers with 1.
+    if (texts.empty() && may_answer && code == 1 && i + 1 < count) {
+      stages[i].finding = StageFinding::no_match;
+    }
   }
   return stages;
 }
@@ -161,10 +189,10 @@ struct Judged {
 };
 
 // Every pipeline that can have been the one must lead to the same finding.
-Judged judge_earlier(const CommandShape& shape, const std::vector<int>& statuses) {
+Judged judge_earlier(const CommandShape& shape, const std::vector<int>& statuses, bool may_answer) {
   Judged judged;
   // A text can only excuse more.
-  if (!hides_failure(claim(statuses, {}, false))) {
+  if (!hides_failure(claim(statuses, {}, false, may_answer))) {
     judged.finding = EarlierFinding::excused;
     return judged;
   }
@@ -190,11 +218,13 @@ void add_history(Stages& stages, const std::string& command, const CommandShape&
                  const StageHistory& history) {
   // Then the shell sees the failure as that of any single command: nothing hides it.
   const bool shown = holds_word(command, "pipefail");
+  const bool may_answer = !shape.understood && holds_predicate(command);
   stages.history_kept = true;
-  stages.history_truncated = history.truncated;
+  // bash tells nobody of the moment before `( … )`.
+  stages.history_truncated = history.truncated || opens_subshell(command);
   std::vector<Stage> worst;
   for (const std::vector<int>& statuses : history.pipelines) {
-    Judged judged = judge_earlier(shape, statuses);
+    Judged judged = judge_earlier(shape, statuses, may_answer);
     if (shown && judged.finding == EarlierFinding::failed) judged.finding = EarlierFinding::tested;
     stages.earlier.push_back({statuses, judged.finding});
     if (judged.finding == EarlierFinding::failed) worst = std::move(judged.stages);
@@ -207,15 +237,27 @@ void add_history(Stages& stages, const std::string& command, const CommandShape&
   stages.claims_earlier = true;
 }
 
+// The shell ended with 0 although this pipeline did not: in a command that is not read to the end
+// it was a condition or stood behind `!`. Nothing of it was hidden.
+bool was_seen(const std::string& command, const CommandShape& shape, bool named, const Exit& exit,
+              const std::vector<int>& statuses) {
+  if (!exit.success()) return false;
+  const bool all_well = std::ranges::all_of(statuses, [](int status) { return status == 0; });
+  if (!all_well && holds_word(command, "pipefail")) return true;
+  return statuses.back() != 0 && !(shape.understood && named);
+}
+
 Stages claim_last(const std::string& command, const Exit& exit, const CommandShape& shape,
                   const std::optional<StageRecord>& record) {
   if (!record) return none(why_no_record(shape, command, exit));
   const std::size_t count = record->statuses.size();
   if (count < 2) return none(StagesReason::not_last);
   const bool named = names(shape, exit, count);
+  if (was_seen(command, shape, named, exit, record->statuses)) return none(StagesReason::not_last);
+  const bool negated = named && shape.negated && exit.success();
   Stages stages;
   stages.claimed = claim(record->statuses, named ? shape.stages : std::vector<std::string>{},
-                         named && shape.negated && exit.success());
+                         negated, holds_predicate(command));
   return stages;
 }
 
@@ -256,6 +298,29 @@ bool holds(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
 }
 
+// A `&` that puts something into the background, quotes not looked at. A DEBUG trap makes bash
+// lose the statuses of background pipelines now and then (seen with 5.2).
+bool may_run_in_background(std::string_view command) {
+  if (holds_word(command, "coproc")) return true;
+  for (std::size_t at = command.find('&'); at != std::string_view::npos;
+       at = command.find('&', at + 1)) {
+    const char before = at == 0 ? ' ' : command[at - 1];
+    const char after = at + 1 < command.size() ? command[at + 1] : ' ';
+    const bool other = before == '&' || before == '>' || before == '<' || before == '|' ||
+                       after == '&' || after == '>';
+    if (!other) return true;
+  }
+  return false;
+}
+
+// With an EXIT trap, a variable that is not set ends a stage with another code. Under pipefail that
+// is the shell's own, and nothing is hidden there that would be worth it.
+bool ends_on_unset(std::string_view command) {
+  const bool unset = holds(command, "set -eu") || holds(command, "set -ue") ||
+                     holds(command, "nounset") || holds_word(command, "-u");
+  return unset && holds_word(command, "pipefail");
+}
+
 }  // namespace
 
 Shell shell_of(std::string_view path) {
@@ -273,11 +338,12 @@ bool may_watch(Shell shell, std::string_view command) {
   if (shell == Shell::other || !may_hold_pipeline(command)) return false;
   if (shell == Shell::zsh) return true;
   return !holds(command, "BASH_XTRACEFD") && !holds(command, "PS4") &&
-         !holds(command, "BASH_COMMAND") && !holds(command, "DEBUG") && !sets_what_shows(command);
+         !holds(command, "BASH_COMMAND") && !holds(command, "DEBUG") &&
+         !holds_word(command, "ulimit") && !ends_on_unset(command) && !sets_what_shows(command);
 }
 
 bool may_keep_history(Shell shell, std::string_view command) {
-  return shell == Shell::bash && may_watch(shell, command);
+  return shell == Shell::bash && may_watch(shell, command) && !may_run_in_background(command);
 }
 
 std::optional<StageRecord> parse_stage_record(const std::string& file) {

@@ -44,7 +44,7 @@ TEST(Stages, what_would_show_the_hook_is_not_watched) {
         "set -o restricted; a | b", "PS4='$((++n)) '; set -x; a | b", "a"})
     EXPECT_FALSE(may_watch(Shell::bash, command)) << command;
   for (const char* command :
-       {"set -x; a | b", "set -euo pipefail; a | b", "npm set-x -v | b", "set -- -v; a | b",
+       {"set -x; a | b", "set -eo pipefail; a | b", "npm set-x -v | b", "set -- -v; a | b",
         "set -eo pipefail -x; a | b", "git add -v . | tail", "a | b; set -e"})
     EXPECT_TRUE(may_watch(Shell::bash, command)) << command;
   EXPECT_TRUE(may_watch(Shell::zsh, "set -v; a | b"));
@@ -111,7 +111,7 @@ const Row kRows[] = {
     // A trap's own commands may have seen the last one.
     {"trap 'echo bye' EXIT; a | b", "h 3 1 0\n", Verdict::ok, "unsure"},
     {"trap 'echo bye' EXIT; c | d; a | b", "h 3 1 0\n", Verdict::ok, "unsure"},
-    {"a | b & c", "h 3 1 0\n0 0\n", Verdict::ok, "unsure"},
+    {"a | b & c", "h 3 1 0\n0 0\n", Verdict::ok, ""},
 };
 
 TEST(Stages, I9_earlier_pipelines) {
@@ -124,11 +124,39 @@ TEST(Stages, I9_earlier_pipelines) {
 
 TEST(Stages, with_pipefail_no_pipeline_hides_a_failure) {
   for (const char* command : {"set -o pipefail; a | b && echo ok; echo end",
-                              "set -euo pipefail; a | b; rc=$?; echo $rc"}) {
+                              "set -eo pipefail; a | b; rc=$?; echo $rc"}) {
     const Stages stages = claim(command, "h 2 1 0\n0 0\n");
     EXPECT_EQ(findings(stages), "tested") << command;
     EXPECT_EQ(judge(Exit::exited(0), stages), Verdict::ok) << command;
   }
+}
+
+TEST(Stages, I9_a_condition_that_said_no_is_no_failure) {
+  for (const char* command :
+       {"if echo a | grep -q z; then echo found; fi", "while ps | grep -q x; do sleep 1; done",
+        "{ ! echo a | grep -q z; }", "for w in a; do ! echo a | grep -q z || exit 1; done"}) {
+    const Stages stages = claim(command, "0 0 1\n");
+    EXPECT_EQ(stages.reason, StagesReason::not_last) << command;
+    EXPECT_EQ(judge(Exit::exited(0), stages), Verdict::ok) << command;
+  }
+  EXPECT_EQ(verdict("set -o pipefail; ! false | true", "0 1 0\n"), Verdict::ok);
+  EXPECT_EQ(verdict("for p in a b; do grep z f | wc -l; done", "0 1 0\n"), Verdict::ok);
+  EXPECT_EQ(verdict("for p in a b; do cargo test | tail; done", "0 101 0\n"),
+            Verdict::stage_failed);
+}
+
+TEST(Stages, what_would_change_the_command_is_not_watched) {
+  EXPECT_FALSE(may_watch(Shell::bash, "set -euo pipefail; true | true; echo $nope | cat"));
+  EXPECT_FALSE(may_watch(Shell::bash, "ulimit -f 0; a | b"));
+  EXPECT_TRUE(may_watch(Shell::bash, "set -eu; a | b"));
+  EXPECT_FALSE(may_keep_history(Shell::bash, "a | b & wait $!"));
+  EXPECT_FALSE(may_keep_history(Shell::bash, "coproc a; b | c"));
+  EXPECT_TRUE(may_keep_history(Shell::bash, "a 2>&1 | b && c; d |& e; f &>g"));
+}
+
+TEST(Stages, a_subshell_is_not_watched_and_that_is_said) {
+  EXPECT_TRUE(claim("a | b; (cd / && c)", "e 2\n0 0\n").history_truncated);
+  EXPECT_FALSE(claim("a | b; echo $(c) $((1 + 2)) <(d)", "e 2\n0 0\n").history_truncated);
 }
 
 TEST(Stages, an_earlier_failure_is_claimed_with_its_texts) {

@@ -46,6 +46,7 @@ std::uint64_t raise_file_limit() {
 std::uint64_t settle_process() {
   ::umask(077);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, no death
   if (::getpid() == 1) {
     // As pid 1 it is told of orphans by this signal (supervise/channel_loop.cc): blocked before
     // there are threads, so that none takes it and drops it.

@@ -95,6 +95,7 @@ json::array encode_monitors(const std::vector<core::Monitor>& monitors) {
                                {"lines", monitor.lines},
                                {"untold", monitor.untold},
                                {"missed_bytes", monitor.missed},
+                               {"read_to", monitor.read_to},
                                {"events", monitor.events}});
   }
   return out;

@@ -1,6 +1,7 @@
 #include "engine/deliver.h"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/monitors.h"
 #include "engine/views.h"
@@ -140,10 +141,13 @@ Result<std::optional<DeliveryId>> report(Work& work, const Caller& caller, const
   std::optional<DeliveryId> none;
   if (!host.is_host) return none;
   std::vector<store::InboxRow> rows;
+  std::set<JobId> seen;  // a caller may name one twice
   for (const JobView& job : jobs) {
-    if (!core::is_terminal(job.status)) continue;
+    if (!core::is_terminal(job.status) || !seen.insert(job.id).second) continue;
     TRY_ASSIGN(const std::vector<store::InboxRow> events, store::inbox_of_job(work.db(), job.id));
     for (const store::InboxRow& row : events) {
+      // A result does not show the lines that a monitor has found: those are still to be told.
+      if (row.type == core::EventType::job_monitor) continue;
       if (row.state == core::InboxState::pending) rows.push_back(row);
     }
   }

@@ -166,7 +166,11 @@ Ending judge_facts(const core::JobFacts& facts, const store::JobRow& job,
   row.proof = proof_of(facts);
   row.cause = cause_of(facts, seen);
   row.actor = "supervisor";
+  // Cut off is not done, whatever code its handler gave (I9).
+  const bool cut = facts.ended_by == core::EndedBy::deadline;
+  if (cut && row.verdict == core::Verdict::ok) row.verdict = core::Verdict::failed;
   row.reason = core::describe(seen, row.stages, row.verdict);
+  if (cut) row.reason = "its deadline had passed: " + row.reason;
   if (facts.oom) row.reason += "; the kernel killed a process of it for want of memory";
   const bool lost = facts.supervision == core::Supervision::lost;
   if (job.stop && (stop_proven(facts) || row.proof == core::Proof::generation)) {

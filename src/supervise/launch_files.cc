@@ -144,6 +144,12 @@ LaunchFailure write_launch_files(const LaunchOrder& order, const JobDir& dir) {
       return {"The stage hook cannot be written.", error};
     }
   }
+  // Made here, so that its mode is ours and not the command's umask.
+  if (files.hook.file != nullptr) {
+    if (const int error = dir.write(shim::kStages, "")) {
+      return {"The stages file cannot be made.", error};
+    }
+  }
   if (needs_command_file(order)) {
     if (const int error = dir.write(shim::kCommand, order.command)) {
       return {"The command's file cannot be written.", error};

@@ -45,10 +45,20 @@ std::string restore(std::string_view name, const std::optional<std::string>& val
   return std::string(name) + "=" + shell_quote(*value) + "\n";
 }
 
+constexpr const char* kHookBuiltins[] = {"trap", "builtin", "unset", "printf", "export",
+                                         "set",  "eval",    "true",  "test",   "["};
+
+std::string function_named(const std::string& name) { return "BASH_FUNC_" + name + "%%="; }
+
 // In POSIX mode bash does not read BASH_ENV; a bash further down would take it for its own.
 // SHELLOPTS can turn that mode on, and traces that would show the hook.
 bool reads_bash_env(const std::vector<std::string>& env) {
-  return !has_variable(env, "POSIXLY_CORRECT") && !has_variable(env, "SHELLOPTS") &&
+  // A function of the caller's in the place of a builtin would run inside the hook.
+  const bool shadowed = std::any_of(env.begin(), env.end(), [](const std::string& entry) {
+    return std::any_of(std::begin(kHookBuiltins), std::end(kHookBuiltins),
+                       [&](const char* name) { return entry.starts_with(function_named(name)); });
+  });
+  return !shadowed && !has_variable(env, "POSIXLY_CORRECT") && !has_variable(env, "SHELLOPTS") &&
          !has_variable(env, "BASH_XTRACEFD");
 }
 

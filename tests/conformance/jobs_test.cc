@@ -510,6 +510,32 @@ TEST(Jobs, I9_memory_is_blamed_for_a_kill_only) {
   }
 }
 
+TEST(Jobs, I9_what_a_deadline_has_cut_off_is_no_success) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "trap 'exit 0' TERM; wait"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.ended_by = core::EndedBy::deadline;
+  world.ended(facts);
+  const JobView job = show(world, made.job.id);
+  EXPECT_EQ(job.status, JobStatus::failed);
+  EXPECT_EQ(job.verdict, core::Verdict::failed);
+  EXPECT_EQ(job.cause, core::Cause::deadline);
+  EXPECT_EQ(job.exit->code, 0) << "what was seen stays";
+  EXPECT_NE(job.reason.find("deadline"), std::string::npos);
+}
+
+TEST(Jobs, I3_a_job_that_is_named_twice_is_reported_once) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "true"));
+  world.ended(made.job.id, 0);
+  engine::WaitRequest wait;
+  wait.caller = host();
+  wait.jobs = {made.job.id, made.job.id};
+  const auto reply = world.ask<JobsReply>(wait);
+  EXPECT_EQ(reply.jobs.size(), 2U);
+  EXPECT_TRUE(reply.reported);
+}
+
 TEST(Jobs, I14_start_within_bounds_the_queue) {
   World world;
   world.settings.running_per_session = 1;
