@@ -129,8 +129,7 @@ void Shim::publish_survivors(std::int64_t began_ns) {
   line.close(']');
   line.number("survivors_total", members_.count);
   // Not written: tried again at the next look, whoever survives until then.
-  if (write_record({setup_.dir, kStopTmp, kStop}, line.finish()) != 0) return;
-  published_crc_ = crc;
+  if (write_record({setup_.dir, kStopTmp, kStop}, line.finish()) == 0) published_crc_ = crc;
   ring_bell(setup_.dir, config_.job);
 }
 

@@ -159,7 +159,13 @@ TEST_F(StopTest, I7_what_cannot_be_reaped_is_named_and_waited_for) {
   const std::string blocked = job_path(job) + "/stop.json";
   ASSERT_EQ(mkdir(blocked.c_str(), 0700), 0);
   stop(job);
-  ASSERT_TRUE(eventually([&] { return has_file(job, "stop.tmp"); }));
+  struct stat first{};
+  struct stat again{};
+  const std::string tried = job_path(job) + "/stop.tmp";
+  ASSERT_TRUE(eventually([&] { return ::stat(tried.c_str(), &first) == 0; }));
+  ASSERT_TRUE(eventually([&] {
+    return ::stat(tried.c_str(), &again) == 0 && again.st_mtim.tv_sec != first.st_mtim.tv_sec;
+  }));
   ASSERT_EQ(rmdir(blocked.c_str()), 0);
   const core::JobFacts stuck = wait_for(job, [](const Facts& f) { return !f.survivors.empty(); });
   EXPECT_NE(stuck.supervision, core::Supervision::finished);
