@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "cli/resume.h"
 #include "edge/json.h"
 
 extern char** environ;
@@ -188,7 +189,15 @@ std::string own_executable() {
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
+bool inside_a_job() { return std::getenv("WAYBILL_JOB") != nullptr || started_by_wake(); }
+
 Result<void> start_daemon(const StartOptions& options) {
+  if (inside_a_job()) {
+    return fail(
+        ErrorCode::unavailable,
+        "No daemon runs, and none is started from inside a job, since it would end with that "
+        "job. Start one outside of it: waybill serve.");
+  }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(options.data_dir).parent_path(), error);
   if (::mkdir(options.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {

@@ -17,8 +17,13 @@ struct StartOptions {
 // Path of the running program.
 std::string own_executable();
 
-// Waits until the daemon accepts calls. Otherwise its own error; `conflict` means that another
-// daemon holds the data directory.
+// Whatever is started inside a job, in a session of its own or not, is below that job's supervisor
+// and in its cgroup: it ends with the job, and so would the supervisors that it starts. A client
+// that was started for a wake is such a job, too.
+bool inside_a_job();
+
+// Refused from inside a job (`unavailable`). Waits until the daemon accepts calls. Otherwise its
+// own error; `conflict` means that another daemon holds the data directory.
 Result<void> start_daemon(const StartOptions& options);
 
 }  // namespace waybill::cli

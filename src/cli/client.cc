@@ -63,6 +63,7 @@ Result<void> Client::connect() {
                                             " Start one with `waybill serve --data " +
                                             options_.data_dir + "`, or leave out --no-autostart.");
   }
+  if (inside_a_job()) return start_daemon({options_.executable, options_.data_dir, options_.store});
   return reconnect();
 }
 
@@ -94,7 +95,8 @@ Result<void> Client::hello() {
 
 // Starts a daemon unless that is not wanted; ok also when another one holds the data directory.
 Result<void> Client::start() {
-  if (!options_.autostart) return {};
+  // A lost connection is taken up again when somebody else has started one.
+  if (!options_.autostart || inside_a_job()) return {};
   const Result<void> started =
       start_daemon({options_.executable, options_.data_dir, options_.store});
   if (started || started.error().code == ErrorCode::conflict) return {};

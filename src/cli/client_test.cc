@@ -218,6 +218,20 @@ TEST(Autostart, AnEndWithoutAWordNamesTheLog) {
   EXPECT_EQ(line, "broken");
 }
 
+TEST(Autostart, I10_ADaemonIsNotStartedInsideAJobWithWhichItWouldEnd) {
+  const TempDir dir;
+  const std::string program = script_in(dir, R"(echo '{"ready":true}' >&3)");
+  for (const char* variable : {"WAYBILL_JOB", "WAYBILL_WAKE"}) {
+    ::setenv(variable, "1", 1);
+    const auto started = start_daemon({program, dir.path() + "/data", ""});
+    ::unsetenv(variable);
+    ASSERT_FALSE(started) << variable;
+    EXPECT_EQ(started.error().code, ErrorCode::unavailable);
+    EXPECT_THAT(started.error().message, HasSubstr("waybill serve"));
+  }
+  EXPECT_TRUE(start_daemon({program, dir.path() + "/data", ""}));
+}
+
 TEST(Autostart, WhatItIsGiven) {
   const TempDir dir;
   ::setenv("WAYBILL_HOST_KEY", "secret", 1);

@@ -225,10 +225,11 @@ Result<void> note_leftovers(Work& work, store::JobRow& job, const core::JobFacts
 }
 
 // The job is terminal: is anything still owed to its supervisor? What was left behind is watched
-// until it is gone.
+// until it is gone, also when the daemon is the one that does it because the supervisor was lost.
 Result<void> let_go(Work& work, const JobId& job, const core::JobFacts& facts) {
-  const bool watched = facts.supervision == core::Supervision::finished && facts.leftovers &&
-                       !facts.leftovers->found.empty();
+  const bool looked_after = facts.supervision == core::Supervision::finished ||
+                            facts.supervision == core::Supervision::lost;
+  const bool watched = looked_after && facts.leftovers && !facts.leftovers->found.empty();
   if (watched && (!facts.leftovers->settled || !facts.leftovers->survived.empty())) return {};
   TRY(work.settle_owed(core::OwedKind::supervise, job.str()));
   work.forget(job);

@@ -1,6 +1,6 @@
 #include "shim/cgroup.h"
 
-#include <dirent.h>
+#include <dirent.h>  // DT_DIR
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
@@ -86,21 +86,14 @@ void each_process(int cgroup, Use use) {
 // Calls `use(descriptor, name)` for every cgroup directly below.
 template <class Use>
 void each_child_group(int cgroup, Use use) {
-  const int list = open_beside(cgroup, ".", O_RDONLY | O_DIRECTORY);
-  if (list < 0) return;
-  DIR* dir = fdopendir(list);
-  if (dir == nullptr) {
-    close(list);
-    return;
-  }
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
-    const int fd = open_beside(cgroup, entry->d_name, O_RDONLY | O_DIRECTORY);
+  DirNames groups(open_beside(cgroup, ".", O_RDONLY | O_DIRECTORY));
+  for (DirNames::Entry entry = groups.next(); entry.name != nullptr; entry = groups.next()) {
+    if (entry.type != DT_DIR || entry.name[0] == '.') continue;
+    const int fd = open_beside(cgroup, entry.name, O_RDONLY | O_DIRECTORY);
     if (fd < 0) continue;
-    use(fd, entry->d_name);
+    use(fd, entry.name);
     close(fd);
   }
-  closedir(dir);
 }
 
 void add_members(int cgroup, Members& out, int depth) {
@@ -188,6 +181,11 @@ int enter_cgroup(int cgroup, pid_t pid) {
   char text[16];
   std::snprintf(text, sizeof text, "%d", pid);
   return write_text(cgroup, "cgroup.procs", text);
+}
+
+std::uint64_t cgroup_namespace() {
+  struct stat info{};
+  return stat("/proc/self/ns/cgroup", &info) == 0 ? info.st_ino : 0;
 }
 
 Answer is_in_cgroup(int pid, std::string_view path) {

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "shim/proc.h"
@@ -30,6 +31,10 @@ pid_t fork_into_cgroup(int cgroup);
 int enter_cgroup(int cgroup, pid_t pid);
 
 enum class Answer { no, yes, unknown };
+
+// The calling process's cgroup namespace, in which alone the path of a cgroup means that cgroup; 0
+// where there are none.
+std::uint64_t cgroup_namespace();
 
 // Whether /proc/PID/cgroup names this cgroup, or one below it. Compared by the last two names of
 // the path, which no other cgroup has: where the hierarchy is mounted does not matter.

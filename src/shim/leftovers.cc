@@ -16,21 +16,32 @@ constexpr std::int64_t kLatePause = 1000 * kMs;
 
 }  // namespace
 
+// Who is left, for a record: a list that is short only because we could not look is worth waiting
+// for, since nobody on it means that nobody is there.
+void Shim::find_leftovers() {
+  const std::int64_t give_up = mono_ns() + kSettleWithin;
+  members_.count = 0;
+  while (!no_child_) {
+    find_descendants(getpid(), members_);
+    if (!members_.unseen || mono_ns() >= give_up) return;
+    pump(kPause);
+    members_.count = 0;
+  }
+}
+
 void Shim::write_leftovers(bool kept) {
   if (gone_dir_) return;
   JsonLine line;
   line.text("job", config_.job);
   line.text("supervisor", "shim");
   line.boolean("kept", kept);
-  members_.count = 0;
-  if (!no_child_) find_descendants(getpid(), members_);
+  find_leftovers();
   const std::size_t total = append_notes(line, "survived", members_, fifo_id_);
   line.number("survived_total", total);
   const std::string_view text = line.finish();
   while (write_record({setup_.dir, kLeftoversTmp, kLeftovers}, text) != 0) {
     if (no_child_) return;  // nothing is left; the daemon sees that without us
-    const std::int64_t again = mono_ns() + kLatePause;
-    while (!no_child_ && mono_ns() < again) pump(until(again));
+    pause_for_record();
   }
   ring_bell(setup_.dir, config_.job);
   crash("shim.after_leftovers");

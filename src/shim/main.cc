@@ -199,6 +199,7 @@ int record_start(const ShimSetup& setup, const ShimConfig& config, int cgroup_er
   line.number("init_start", generation.init_start);
   line.text("cgroup", setup.cgroup >= 0 ? config.cgroup : "");
   line.text("cgroup_why", cgroup_error != 0 ? strerrordesc_np(cgroup_error) : "");
+  line.number("cgroupns", cgroup_namespace());
   line.boolean("captured", config.capture);
   line.integer("started_at_ms", setup.started_wall_ms);
   line.integer("started_mono_ns", setup.started_mono_ns);

@@ -157,7 +157,7 @@ bool cgroup_dir_of(int pid, Hierarchy hierarchy, char* out) {
   if (group == "/") group = {};
   if (mount.point.size() + group.size() >= kCgroupPathMax) return false;
   std::memcpy(out, mount.point.data(), mount.point.size());
-  std::memcpy(out + mount.point.size(), group.data(), group.size());
+  if (!group.empty()) std::memcpy(out + mount.point.size(), group.data(), group.size());
   out[mount.point.size() + group.size()] = '\0';
   return true;
 }

@@ -319,7 +319,8 @@ void OutputFile::no_more_holes() {
 
 // Room for `size` bytes, at most a quarter of the ring, before the newest ones are reached.
 bool OutputFile::make_ring_room(std::size_t size) {
-  const std::uint64_t from = align_up(limits_.head);
+  // The head may have been lowered since the ring was begun; the file is laid out as it was.
+  const std::uint64_t from = map_.ring.size > 0 ? map_.ring.from : align_up(limits_.head);
   if (bytes_ + size <= from + ring_size_) return true;
   const std::uint64_t lost = bytes_ + size - ring_size_;  // everything before, down to the head
   if (map_.ring.size > 0 && lost <= overwritten_to_) return true;

@@ -1,6 +1,5 @@
 #include "shim/proc.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -29,17 +28,21 @@ ssize_t read_small(const char* path, char* buffer, std::size_t size) {
 
 // Calls `use(pid)` for every child in one children file. False when the file cannot be opened.
 template <class Use>
-bool each_child_of_task(int pid, const char* task, Use use) {
+bool each_child_of_task(int pid, const char* task, Use use, bool& unseen) {
   char path[96];
   std::snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", pid, task);
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+  if (fd < 0) {
+    unseen = unseen || is_shortage(errno);
+    return false;
+  }
   char buffer[1024];
   int number = 0;
   bool digits = false;
   for (;;) {
     const ssize_t n = read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0) unseen = unseen || is_shortage(errno);
     if (n <= 0) break;
     for (ssize_t i = 0; i < n; ++i) {
       if (buffer[i] >= '0' && buffer[i] <= '9') {
@@ -56,19 +59,23 @@ bool each_child_of_task(int pid, const char* task, Use use) {
   return true;
 }
 
-// The same over all threads of a process. False when nothing could be read.
+// The same over all threads of a process. False when nothing could be read; `unseen` is set when
+// that, or a part, was for want of something.
 template <class Use>
-bool each_child(int pid, Use use) {
+bool each_child(int pid, Use use, bool& unseen) {
   char path[48];
   std::snprintf(path, sizeof path, "/proc/%d/task", pid);
-  DIR* dir = opendir(path);
-  if (dir == nullptr) return false;
-  bool any = false;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] == '.') continue;
-    any = each_child_of_task(pid, entry->d_name, use) || any;
+  DirNames tasks(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (tasks.fd() < 0) {
+    unseen = unseen || is_shortage(errno);
+    return false;
   }
-  closedir(dir);
+  bool any = false;
+  for (DirNames::Entry entry = tasks.next(); entry.name != nullptr; entry = tasks.next()) {
+    if (entry.name[0] == '.') continue;
+    any = each_child_of_task(pid, entry.name, use, unseen) || any;
+  }
+  unseen = unseen || tasks.failed();
   return any;
 }
 
@@ -85,22 +92,54 @@ bool has_children_files() {
 // One pass over /proc: adds every process whose parent is `root` or already in the set. True when
 // something was added.
 bool add_by_parent(int root, Members& out) {
-  DIR* dir = opendir("/proc");
-  if (dir == nullptr) return false;
+  DirNames all(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  out.unseen = out.unseen || all.fd() < 0;
+  if (all.fd() < 0) return false;
   bool added = false;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+  for (DirNames::Entry entry = all.next(); entry.name != nullptr; entry = all.next()) {
+    if (entry.name[0] < '0' || entry.name[0] > '9') continue;
     ProcStat stat;
-    if (!read_proc_stat(std::atoi(entry->d_name), stat)) continue;
+    if (!read_proc_stat(std::atoi(entry.name), stat)) {
+      out.unseen = out.unseen || is_shortage(errno);
+      continue;
+    }
     bool ours = stat.ppid == root;
     for (std::size_t i = 0; i < out.count && !ours; ++i) ours = out.list[i].pid == stat.ppid;
     if (ours) added = out.add(stat) || added;
   }
-  closedir(dir);
+  out.unseen = out.unseen || all.failed();
   return added;
 }
 
 }  // namespace
+
+DirNames::~DirNames() {
+  if (fd_ >= 0) close(fd_);
+}
+
+DirNames::Entry DirNames::next() {
+  // As the kernel lays an entry out: inode, offset, length, type, name.
+  constexpr long kLengthAt = 16;
+  constexpr long kTypeAt = 18;
+  constexpr long kNameAt = 19;
+  if (at_ >= have_) {
+    at_ = 0;
+    have_ = fd_ < 0 ? -1 : syscall(SYS_getdents64, fd_, buffer_, sizeof buffer_);
+    // A process that has ended meanwhile has no names any more.
+    failed_ = have_ < 0 && (fd_ < 0 || errno != ENOENT) && errno != ESRCH;
+    if (have_ <= 0) {
+      have_ = 0;
+      return {};
+    }
+  }
+  const char* const entry = buffer_ + at_;
+  unsigned short length = 0;
+  std::memcpy(&length, entry + kLengthAt, sizeof length);
+  at_ += length;
+  return {entry + kNameAt, static_cast<unsigned char>(entry[kTypeAt])};
+}
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 bool read_proc_stat(int pid, ProcStat& out) {
   char path[48];
@@ -152,6 +191,7 @@ bool Members::add(const ProcStat& stat) {
 void find_descendants(int root, Members& out) {
   out.count = 0;
   out.truncated = false;
+  out.unseen = false;
   if (!has_children_files()) {
     while (add_by_parent(root, out)) {
     }
@@ -159,11 +199,15 @@ void find_descendants(int root, Members& out) {
   }
   const auto add = [&out](int pid) {
     ProcStat stat;
-    if (read_proc_stat(pid, stat)) out.add(stat);
+    if (read_proc_stat(pid, stat)) {
+      out.add(stat);
+    } else {
+      out.unseen = out.unseen || is_shortage(errno);
+    }
   };
-  each_child(root, add);
+  each_child(root, add, out.unseen);
   for (std::size_t i = 0; i < out.count; ++i) {
-    if (out.list[i].state != 'Z') each_child(out.list[i].pid, add);
+    if (out.list[i].state != 'Z') each_child(out.list[i].pid, add, out.unseen);
   }
 }
 
@@ -171,11 +215,12 @@ bool only_child_is(int pid) {
   if (!has_children_files()) return false;
   std::size_t count = 0;
   bool seen = false;
-  const bool read = each_child(getpid(), [&](int child) {
+  bool unseen = false;
+  const auto note = [&](int child) {
     ++count;
     seen = seen || child == pid;
-  });
-  return read && count == 1 && seen;
+  };
+  return each_child(getpid(), note, unseen) && !unseen && count == 1 && seen;
 }
 
 int signal_member(const Member& member, int signal) {
@@ -197,20 +242,15 @@ int signal_member(const Member& member, int signal) {
 bool holds_file(int pid, const FileId& file) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd", pid);
-  DIR* dir = opendir(path);
-  if (dir == nullptr) return false;
-  bool found = false;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] == '.') continue;
+  DirNames files(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (files.fd() < 0) return is_shortage(errno);
+  for (DirNames::Entry entry = files.next(); entry.name != nullptr; entry = files.next()) {
+    if (entry.name[0] == '.') continue;
     struct stat info{};
-    if (fstatat(dirfd(dir), entry->d_name, &info, 0) != 0) continue;
-    if (info.st_dev == file.dev && info.st_ino == file.ino) {
-      found = true;
-      break;
-    }
+    if (fstatat(files.fd(), entry.name, &info, 0) != 0) continue;
+    if (info.st_dev == file.dev && info.st_ino == file.ino) return true;
   }
-  closedir(dir);
-  return found;
+  return files.failed();
 }
 
 namespace {

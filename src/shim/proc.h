@@ -21,8 +21,11 @@ struct ProcStat {
   char comm[64] = {};
 };
 
-// Reads /proc/PID/stat; the fields are found from the last ')'. False when there is no such
-// process.
+// The errno says that we are short of something, not that nothing is there.
+bool is_shortage(int error);
+
+// Reads /proc/PID/stat; the fields are found from the last ')'. False, with errno, when there is no
+// such process or it could not be looked at.
 bool read_proc_stat(int pid, ProcStat& out);
 
 struct Member {
@@ -40,6 +43,7 @@ struct Members {
   Member list[kMembersMax];
   std::size_t count = 0;
   bool truncated = false;
+  bool unseen = false;  // somebody could not be looked at, for want of descriptors or memory
 
   const Member* find(int pid, std::uint64_t start) const;
   bool add(const ProcStat& stat);
@@ -61,7 +65,33 @@ struct FileId {
   ino_t ino = 0;
 };
 
-// Whether the process has this file open. False also when its descriptors may not be looked at.
+// The names in a directory, without a heap: the caller closes `fd`, or leaves it to the destructor.
+class DirNames {
+ public:
+  explicit DirNames(int fd) : fd_(fd) {}
+  ~DirNames();
+  DirNames(const DirNames&) = delete;
+  DirNames& operator=(const DirNames&) = delete;
+
+  struct Entry {
+    const char* name = nullptr;  // until the next call
+    unsigned char type = 0;
+  };
+  // The next one; a null name at the end, or when `failed`.
+  Entry next();
+  bool failed() const { return failed_; }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+  long have_ = 0;
+  long at_ = 0;
+  bool failed_ = false;
+  alignas(8) char buffer_[2048];
+};
+
+// Whether the process has this file open. False also when its descriptors may not be looked at;
+// true when they cannot be now, for want of descriptors or memory.
 bool holds_file(int pid, const FileId& file);
 
 // One entry {"pid","start","comm","cmdline","state","holds_output"}.

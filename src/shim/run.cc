@@ -272,8 +272,7 @@ void Shim::put_reserved(int fd, RecordNames names, JsonLine& line) {
     gone_dir_ = fstat(setup_.dir, &info) == 0 && info.st_nlink == 0;
     // Someone may have removed the reserved file: without it, write another.
     if (gone_dir_ || write_record(names, text) == 0) return;
-    const std::int64_t again = mono_ns() + 1000 * kMs;
-    while (mono_ns() < again) pump(until(again));
+    pause_for_record();
   }
 }
 
@@ -306,14 +305,15 @@ void Shim::run_main() {
 }
 
 // Does any living descendant have our output open? Asked of two equal lists, so that a process
-// that was just forked is not missed.
+// that was just forked is not missed. Who cannot be looked at counts as one that does.
 bool Shim::output_held() {
   find_descendants(getpid(), before_);
+  if (before_.unseen) return true;
   for (std::size_t i = 0; i < before_.count; ++i) {
     if (before_.list[i].state != 'Z' && holds_file(before_.list[i].pid, fifo_id_)) return true;
   }
   find_descendants(getpid(), members_);
-  if (members_.truncated) return true;
+  if (members_.truncated || members_.unseen) return true;
   for (std::size_t i = 0; i < members_.count; ++i) {
     if (before_.find(members_.list[i].pid, members_.list[i].start) == nullptr) return true;
   }
@@ -353,6 +353,7 @@ void Shim::drain() {
 }
 
 void Shim::write_final() {
+  find_leftovers();
   JsonLine line;
   line.text("job", config_.job);
   line.text("supervisor", "shim");
@@ -373,8 +374,6 @@ void Shim::write_final() {
   line.text("incomplete", out_.incomplete());
   line.close('}');
   line.text("policy", config_.keep_leftovers ? "keep" : "kill");
-  members_.count = 0;
-  if (!no_child_) find_descendants(getpid(), members_);
   const std::size_t total = append_notes(line, "leftovers", members_, fifo_id_);
   line.number("leftovers_total", total);
   discard_ = true;

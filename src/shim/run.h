@@ -103,11 +103,14 @@ class Shim {
   bool gone() const;
   void leave_cgroup();
   void publish_survivors(std::int64_t began_ns);
+  void stop_meanwhile();
+  void pause_for_record();
 
   // leftovers.cc
   void leftovers();
   void kill_leftovers();
   void keep_leftovers();
+  void find_leftovers();
   void write_leftovers(bool kept);
 
   ShimSetup setup_;
@@ -134,6 +137,7 @@ class Shim {
   std::int64_t last_output_ns_ = 0;
   std::int64_t last_sync_ns_ = 0;
   std::int64_t published_ns_ = 0;
+  std::int64_t kill_at_ns_ = 0;  // everybody was asked to end; 0: nobody yet
   std::uint32_t published_crc_ = 0;
   Members& members_;  // zeroed memory outside of this object: costs nothing until used
   Members& before_;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -361,6 +362,26 @@ TEST_F(OutputFileTest, a_ring_is_taken_over_where_it_was_left) {
   expect_a_ring(out, fd_, all);
 }
 
+TEST_F(OutputFileTest, a_ring_is_taken_over_by_one_whose_head_was_lowered_meanwhile) {
+  std::string all;
+  const auto fill = [&](OutputFile& out) {
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      const std::string part = numbered_lines(i, 3000);
+      out.append(part.data(), part.size());
+      all += part;
+    }
+  };
+  {
+    OutputFile out;
+    ASSERT_EQ(out.create(fd_, {2U << 20, 1U << 20, false}), 0);
+    fill(out);
+  }
+  OutputFile out;
+  ASSERT_EQ(out.resume(fd_, {2U << 20, 1U << 16}), 0);
+  fill(out);
+  expect_a_ring(out, fd_, all);
+}
+
 TEST_F(OutputFileTest, a_file_system_without_holes_is_found_out) {
   // ramfs cannot punch.
   close(fd_);
@@ -478,6 +499,25 @@ TEST(Proc, names_with_brackets_and_blanks_do_not_confuse_the_fields) {
   EXPECT_EQ(signal_member(stranger, SIGKILL), ESRCH) << "same pid, another process";
   EXPECT_EQ(signal_member(*found, SIGKILL), 0);
   EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+TEST(Proc, I9_who_cannot_be_looked_at_is_neither_absent_nor_without_our_output) {
+  Members members;
+  find_descendants(getpid(), members);
+  EXPECT_FALSE(members.unseen);
+  const FileId nothing{};
+  EXPECT_FALSE(holds_file(getpid(), nothing));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  find_descendants(getpid(), members);
+  const bool unseen = members.unseen;
+  const bool held = holds_file(getpid(), nothing);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(unseen);
+  EXPECT_TRUE(held);
 }
 
 }  // namespace

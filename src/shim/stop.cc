@@ -25,6 +25,8 @@ constexpr std::int64_t kPublishEvery = 1000 * kMs;
 constexpr int kStopPasses = 10;
 constexpr int kTermPasses = 3;
 constexpr std::int64_t kLook = 20 * kMs;
+constexpr std::int64_t kRecordPause = 1000 * kMs;
+constexpr std::int64_t kMeanwhile = 100 * kMs;
 constexpr int kRemoveTries = 20;
 constexpr std::int64_t kRemovePause = 10 * kMs;
 
@@ -114,7 +116,6 @@ void Shim::publish_survivors(std::int64_t began_ns) {
   }
   published_ns_ = now;
   if (crc == published_crc_) return;
-  published_crc_ = crc;
   // Zombies count here: one that a tracer has not let go keeps the proof away.
   JsonLine line;
   line.text("job", config_.job);
@@ -127,7 +128,8 @@ void Shim::publish_survivors(std::int64_t began_ns) {
   }
   line.close(']');
   line.number("survivors_total", members_.count);
-  write_record({setup_.dir, kStopTmp, kStop}, line.finish());
+  // Not written: tried again at the next look, whoever survives until then.
+  if (write_record({setup_.dir, kStopTmp, kStop}, line.finish()) == 0) published_crc_ = crc;
   ring_bell(setup_.dir, config_.job);
 }
 
@@ -145,6 +147,34 @@ void Shim::sweep(std::int64_t began_ns) {
   }
 }
 
+// While a record cannot be written nothing goes on but this: a stop, or a deadline that what is
+// left may not outlive, is asked and then killed all the same. Who has ended stays a zombie until
+// then.
+void Shim::stop_meanwhile() {
+  const bool late = config_.deadline_ns > 0 && !config_.keep_leftovers &&
+                    mono_ns() >= setup_.started_mono_ns + config_.deadline_ns;
+  if (kill_at_ns_ == 0) {
+    if (!stop_seen_ && !late) return;
+    kill_at_ns_ = mono_ns() + config_.grace_ns;
+    return term_pass();
+  }
+  if (mono_ns() < kill_at_ns_) return;
+  find_members();
+  for (std::size_t i = 0; i < members_.count; ++i) {
+    if (members_.list[i].state != 'Z') return kill_round();
+  }
+}
+
+// Lets a second go by before a record is tried again, and keeps everything else going.
+void Shim::pause_for_record() {
+  const std::int64_t again = mono_ns() + kRecordPause;
+  while (mono_ns() < again) {
+    const std::int64_t left = until(again);
+    pump(left < kMeanwhile ? left : kMeanwhile);
+    stop_meanwhile();
+  }
+}
+
 void Shim::stop_everything(EndedBy reason, std::int64_t grace_ns) {
   reap();  // what has ended by now has ended by itself
   stopping_ = true;
@@ -152,7 +182,7 @@ void Shim::stop_everything(EndedBy reason, std::int64_t grace_ns) {
   crash("shim.stop_term");
   if (main_ended_) settle_exit();
   term_pass();
-  const std::int64_t kill_at = mono_ns() + grace_ns;
+  const std::int64_t kill_at = kill_at_ns_ = mono_ns() + grace_ns;
   reap();
   while (!gone() && mono_ns() < kill_at) {
     const std::int64_t left = until(kill_at);

@@ -54,15 +54,23 @@ CgroupRoot find_cgroup_root(const std::string& setting, const std::string& data_
     if (!shim::cgroup_dir_of(getpid(), shim::Hierarchy::version2, own)) return found;
     root = own;
   }
-  const std::string path = root + "/" + name_of(data_dir);
+  const std::string path = cgroup_folder(root, data_dir);
   found.why = try_root(root, path);
   if (found.why.empty()) found.path = path;
   if (by_itself) found.why.clear();
   return found;
 }
 
+std::string cgroup_folder(const std::string& root, const std::string& data_dir) {
+  return root + "/" + name_of(data_dir);
+}
+
 std::string cgroup_of_job(const std::string& root, const JobId& job) {
   return root + "/" + std::string(kJobPrefix) + job.str();
+}
+
+bool is_cgroup_of_job(const std::string& path, const std::string& data_dir, const JobId& job) {
+  return path.starts_with('/') && path.ends_with(cgroup_of_job(cgroup_folder("", data_dir), job));
 }
 
 void remove_stale_cgroups(const std::string& root, const std::string& data_dir) {

@@ -307,6 +307,10 @@ void LocalChannel::Loop::take_event(std::uint64_t token) {
       if (job.orphan) unwatch(job.main_token, job.orphan->pidfd());
       step_orphan(job);
       return;
+    case Source::orphan_survivor:
+      if (job.orphan) unwatch(job.survivor_token, job.orphan->survivor());
+      step_orphan(job);
+      return;
     case Source::orphan_fifo:
       step_orphan(job);
       return;

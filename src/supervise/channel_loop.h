@@ -34,7 +34,7 @@ class LocalChannel::Loop {
   const MachineGeneration& machine() const { return machine_; }
 
  private:
-  enum class Source { shim, orphan_main, orphan_fifo };
+  enum class Source { shim, orphan_main, orphan_fifo, orphan_survivor };
 
   struct Job {
     JobId id;
@@ -62,6 +62,7 @@ class LocalChannel::Loop {
     std::unique_ptr<Orphan> orphan;
     std::uint64_t main_token = 0;
     std::uint64_t fifo_token = 0;
+    std::uint64_t survivor_token = 0;
     std::optional<MonoTime> wake_at;
     MonoTime launching_since{};
     bool answer_owed = false;

@@ -221,8 +221,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
         if (job.stop_wanted) confirm_stop(job, look);
         return report(job, facts_of(look));
       }
-      if (look.records_missing() || look.leftovers_unsettled() ||
-          (job.stop_wanted && look.leftovers.good() && !look.leftovers.value.survived.empty())) {
+      if (look.records_missing() || look.leftovers_unsettled() || look.survivors_unwatched()) {
         return adopt(job, std::move(look));
       }
       job.fifo_hold.reset();
@@ -449,11 +448,19 @@ void LocalChannel::Loop::drop_orphan(Job& job) {
   if (!job.orphan) return;
   unwatch(job.main_token, job.orphan->pidfd());
   unwatch(job.fifo_token, job.orphan->fifo());
+  unwatch(job.survivor_token, job.orphan->survivor());
   job.orphan.reset();
 }
 
 void LocalChannel::Loop::step_orphan(Job& job) {
+  const int survivor = job.orphan->survivor();
   const Orphan::Progress progress = job.orphan->step(std::chrono::steady_clock::now());
+  if (job.orphan->take_survivor_changed()) {
+    unwatch(job.survivor_token, survivor);
+    if (const int fd = job.orphan->survivor(); fd >= 0) {
+      job.survivor_token = watch(job, Source::orphan_survivor, fd);
+    }
+  }
   if (progress.done) {
     drop_orphan(job);
     clear_wake(job);

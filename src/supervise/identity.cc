@@ -1,5 +1,9 @@
 #include "supervise/identity.h"
 
+#include <signal.h>
+
+#include <cerrno>
+
 #include "shim/proc.h"
 
 namespace waybill::supervise {
@@ -14,9 +18,18 @@ GenerationId generation_id(const MachineGeneration& generation) {
                       std::to_string(generation.init_start));
 }
 
-bool same_process(const ProcessIdentity& process) {
+Same compare_process(const ProcessIdentity& process) {
+  if (process.pid <= 0) return Same::no;
   shim::ProcStat stat;
-  return process.pid > 0 && shim::read_proc_stat(process.pid, stat) && stat.start == process.start;
+  if (shim::read_proc_stat(process.pid, stat)) {
+    return stat.start == process.start ? Same::yes : Same::no;
+  }
+  const bool short_of = shim::is_shortage(errno);
+  if (kill(process.pid, 0) == 0) return Same::unknown;
+  // Of another user, and hidden from us: not ours, unless it is only that we could not look.
+  return errno == EPERM && short_of ? Same::unknown : Same::no;
 }
+
+bool same_process(const ProcessIdentity& process) { return compare_process(process) == Same::yes; }
 
 }  // namespace waybill::supervise

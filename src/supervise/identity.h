@@ -27,7 +27,13 @@ struct ProcessIdentity {
   std::uint64_t start = 0;  // clock ticks since boot
 };
 
-// The process of this pid is the one on record. A zombie still is.
+enum class Same { no, yes, unknown };
+
+// Whether the process of this pid is the one on record. A zombie still is. `unknown`: there is one,
+// but it cannot be looked at now, for want of descriptors, say.
+Same compare_process(const ProcessIdentity& process);
+
+// It certainly is.
 bool same_process(const ProcessIdentity& process);
 
 }  // namespace waybill::supervise

@@ -1,13 +1,13 @@
 #include "supervise/job_look.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "shim/cgroup.h"
 #include "shim/files.h"
 #include "shim/proc.h"
+#include "supervise/cgroup_root.h"
 #include "supervise/output_reader.h"
 #include "supervise/supervision.h"
 
@@ -109,6 +109,11 @@ bool JobLook::leftovers_unsettled() const {
          leftovers.state == RecordState::absent;
 }
 
+bool JobLook::survivors_unwatched() const {
+  return dir && !lock_held && same_generation && leftovers.good() &&
+         !leftovers.value.survived.empty();
+}
+
 JobLook look_at(const LookOrder& order) {
   JobLook look;
   look.job = order.job;
@@ -134,6 +139,13 @@ JobLook look_at(const LookOrder& order) {
     const int error = look.dir->read(shim::kStages, kStagesBytesMax, look.stages);
     if (error != ENOENT && error != ELOOP) look.error = error;
   }
+  // A path that is not this job's own group, or that means another one from here, is none: nothing
+  // is killed, removed or proven by it.
+  std::string& cgroup = look.start.value.cgroup;
+  if (!cgroup.empty() && (!is_cgroup_of_job(cgroup, *order.data_dir, order.job) ||
+                          look.start.value.cgroupns != shim::cgroup_namespace())) {
+    cgroup.clear();
+  }
   DirectoryState state;
   state.lock_held = look.lock_held;
   state.start = look.start.state;
@@ -142,13 +154,10 @@ JobLook look_at(const LookOrder& order) {
   state.exit_by_daemon = look.exit.good() && look.exit.value.by_daemon;
   look.same_generation = look.start.good() && look.start.value.generation == *order.generation;
   state.same_generation = look.same_generation;
-  state.main_is_same = look.same_generation && same_process(look.start.value.main);
-  if (look.error == 0 && look.same_generation && !state.main_is_same) {
-    // There is a process of this number, but /proc could not be read: it may well be ours.
-    shim::ProcStat stat;
-    const int pid = look.start.value.main.pid;
-    if (!shim::read_proc_stat(pid, stat) && kill(pid, 0) == 0) look.error = EAGAIN;
-  }
+  const Same same = look.same_generation ? compare_process(look.start.value.main) : Same::no;
+  state.main_is_same = same == Same::yes;
+  // There is a process of this number, but /proc could not be read: it may well be ours.
+  if (look.error == 0 && same == Same::unknown) look.error = EAGAIN;
   look.supervision = supervision_of(state);
   return look;
 }

@@ -34,6 +34,8 @@ struct JobLook {
   // What the supervisor left undone when it was lost; the daemon's to complete.
   bool records_missing() const;
   bool leftovers_unsettled() const;
+  // Somebody was kept, or could not be killed, and no supervisor sees to them.
+  bool survivors_unwatched() const;
 };
 
 struct LookOrder {

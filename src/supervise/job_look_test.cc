@@ -12,10 +12,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
+#include "shim/cgroup.h"
 #include "shim/files.h"
 #include "shim/record.h"
+#include "supervise/cgroup_root.h"
+#include "supervise/process_scan.h"
+#include "supervise/sweep.h"
 
 namespace waybill::supervise {
 namespace {
@@ -88,6 +93,73 @@ TEST_F(JobLookTest, I3_no_descriptor_left_is_neither_absent_nor_torn) {
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(blind, EMFILE);
   EXPECT_EQ(look_at(order_).error, 0);
+}
+
+// Scan and sweep are asked with no descriptor left.
+TEST_F(JobLookTest, I7_who_cannot_be_looked_for_is_not_gone) {
+  ScanTarget target;
+  target.job = JobId("j1");
+  target.main_start = UINT64_MAX;  // nobody is that young
+  Sweep sweep(target);
+  const auto members = std::make_unique<shim::Members>();
+  const ProcessIdentity self{getpid(), 0};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool seen = scan_job_processes(target, *members);
+  const Same same = compare_process(self);
+  const bool somebody = sweep.scan();
+  MonoTime now{};
+  for (int i = 0; i < 5; ++i) sweep.step(now += Millis(1), Millis(0));
+  const bool done = sweep.done();
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_FALSE(seen);
+  EXPECT_EQ(same, Same::unknown);
+  EXPECT_TRUE(somebody);
+  EXPECT_FALSE(done);
+  EXPECT_TRUE(scan_job_processes(target, *members));
+  EXPECT_EQ(compare_process(self), Same::no);
+  for (int i = 0; i < 5; ++i) sweep.step(now += Millis(1), Millis(0));
+  EXPECT_TRUE(sweep.done());
+}
+
+// The record as a supervisor writes it, with that group.
+TEST_F(JobLookTest, I7_a_group_that_is_not_the_jobs_own_is_none) {
+  const std::string own = cgroup_of_job(cgroup_folder("/sys/fs/cgroup/x", data_dir_), JobId("j1"));
+  const std::uint64_t here = shim::cgroup_namespace();
+  const auto group_seen = [&](const std::string& path, std::uint64_t cgroupns) {
+    shim::JsonLine line;
+    line.text("job", "j1");
+    for (const char* key : {"shim_pid", "shim_start", "main_pid", "main_start", "session"}) {
+      line.integer(key, 0);
+    }
+    line.text("boot_id", machine_.boot_id);
+    line.number("pidns", machine_.pidns);
+    line.number("init_start", machine_.init_start);
+    line.text("cgroup", path);
+    line.text("cgroup_why", "");
+    if (cgroupns != 0) line.number("cgroupns", cgroupns);
+    line.boolean("captured", false);
+    line.integer("started_at_ms", 1);
+    line.integer("started_mono_ns", 1);
+    std::ofstream(job_path() + "/" + shim::kStart, std::ios::binary) << line.finish();
+    const JobLook look = look_at(order_);
+    EXPECT_TRUE(look.start.good());
+    return look.start.value.cgroup;
+  };
+  EXPECT_EQ(group_seen(own, here), own);
+  EXPECT_EQ(group_seen(own, here + 1), "") << "the same path, another place";
+  if (here != 0) {
+    EXPECT_EQ(group_seen(own, 0), "") << "nobody knows what place";
+  }
+  EXPECT_EQ(group_seen("/sys/fs/cgroup/system.slice", here), "");
+  EXPECT_EQ(group_seen(own + "/below", here), "");
+  EXPECT_EQ(group_seen(own.substr(0, own.size() - 1) + "2", here), "") << "another job's";
+  EXPECT_EQ(
+      group_seen(cgroup_of_job(cgroup_folder("/sys/fs/cgroup/x", "/other"), JobId("j1")), here),
+      "");
 }
 
 TEST_F(JobLookTest, I3_a_directory_that_is_not_there_is_no_error) {

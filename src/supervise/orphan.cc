@@ -26,6 +26,7 @@ constexpr Millis kPause{20};
 constexpr Millis kLatePause{1000};
 constexpr Millis kQuiet{100};
 constexpr Millis kSettleWithin{3000};
+constexpr Millis kWatchPause{60'000};  // a survivor's own descriptor tells sooner
 constexpr int kReadsPerStep = 64;
 
 Millis since(MonoTime now, MonoTime then) { return std::chrono::duration_cast<Millis>(now - then); }
@@ -72,29 +73,36 @@ Orphan::Orphan(JobLook look, OrphanPolicy policy) : look_(std::move(look)), poli
   exit_written_ = look_.exit.state != RecordState::absent;
   final_written_ = look_.final_record.state != RecordState::absent;
   leftovers_written_ = look_.leftovers.state != RecordState::absent;
+  survivors_on_record_ = look_.leftovers.good() && !look_.leftovers.value.survived.empty();
   main_ended_ = true;
   if (look_.start.good() && look_.same_generation) {
     const ProcessIdentity& main = look_.start.value.main;
     target.session = look_.start.value.session;
     target.main_start = main.start;
     target.cgroup = look_.start.value.cgroup;
+    target.known = look_.final_record.value.leftover_ids;
+    const std::vector<ProcessIdentity>& survived = look_.leftovers.value.survived_ids;
+    target.known.insert(target.known.end(), survived.begin(), survived.end());
     if (policy_.deadline) {
       // Of the same boot, so the same clock.
       deadline_ =
           MonoTime(std::chrono::nanoseconds(look_.start.value.started_mono_ns)) + *policy_.deadline;
     }
-    if (!exit_written_ && same_process(main)) {
+    if (!exit_written_ && compare_process(main) != Same::no) {
       pidfd_ = open_pidfd(main.pid);
-      // Compared again: the number may have changed hands before the descriptor was there.
-      main_ended_ = !same_process(main);
-      if (main_ended_) pidfd_.reset();
+      // Compared again: the number may have changed hands before the descriptor was there. One
+      // that cannot be told for ours is not waited for by its descriptor.
+      const Same same = compare_process(main);
+      main_ended_ = same == Same::no;
+      if (same != Same::yes) pidfd_.reset();
     }
   }
   sweep_ = std::make_unique<Sweep>(target);
   if (!main_ended_) sweep_->scan();  // is it still where it was put?
   status_settled_ = main_ended_;
-  if (!final_written_) {
-    out_.resume(look_.dir->fd(), policy_.limits);
+  if (!final_written_) out_.resume(look_.dir->fd(), policy_.limits);
+  // Who was kept may go on writing: it must neither block nor be ended by that.
+  if (!final_written_ || policy_.keep_leftovers) {
     fifo_.reset(
         openat(look_.dir->fd(), shim::kOutFifo, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   }
@@ -120,8 +128,8 @@ bool Orphan::drain_fifo() {
 }
 
 void Orphan::note_main_end(MonoTime now) {
-  const bool gone =
-      pidfd_.valid() ? is_readable(pidfd_.get()) : !same_process(look_.start.value.main);
+  const bool gone = pidfd_.valid() ? is_readable(pidfd_.get())
+                                   : compare_process(look_.start.value.main) == Same::no;
   if (!gone) return;
   main_ended_ = true;
   ended_at_ = now;
@@ -146,6 +154,7 @@ std::optional<Millis> Orphan::drain_step(MonoTime now) {
   if (drained_) return std::nullopt;
   bool held = false;
   if (sweep_->scan()) {
+    held = sweep_->members().count == 0;  // somebody who cannot be looked at
     for (std::size_t i = 0; i < sweep_->members().count && !held; ++i) {
       held = shim::holds_file(sweep_->members().list[i].pid, fifo_id_);
     }
@@ -209,6 +218,7 @@ bool Orphan::write_final() {
   line.text("job", look_.job.str());
   line.text("supervisor", "lost");
   sweep_->scan();
+  if (!sweep_->complete()) return false;  // nobody listed must mean that nobody was there
   line.text("proof", core::to_word(sweep_->proven() ? core::Proof::cgroup : core::Proof::unproven));
   out_.sync();
   line.open("output", '{');
@@ -239,10 +249,64 @@ bool Orphan::write_leftovers() {
   line.text("supervisor", "lost");
   line.boolean("kept", policy_.keep_leftovers && !stop_wanted_);
   sweep_->scan();
+  if (!sweep_->complete()) return false;
   const std::size_t total = shim::append_notes(line, "survived", sweep_->members(), fifo_id_);
   line.number("survived_total", total);
-  return shim::write_record({look_.dir->fd(), shim::kLeftoversTmp, shim::kLeftovers},
-                            line.finish()) == 0;
+  if (shim::write_record({look_.dir->fd(), shim::kLeftoversTmp, shim::kLeftovers}, line.finish()) !=
+      0) {
+    return false;
+  }
+  leftovers_written_ = true;
+  survivors_on_record_ = total > 0;
+  return true;
+}
+
+// Asked twice before the answer is no: who is just forked by one that ends may escape one look.
+bool Orphan::somebody_left() { return sweep_->scan() || sweep_->scan(); }
+
+void Orphan::watch_survivor() {
+  if (survivor_.valid() && !is_readable(survivor_.get())) return;
+  survivor_.reset();
+  for (std::size_t i = 0; i < sweep_->members().count && !survivor_.valid(); ++i) {
+    const shim::Member& member = sweep_->members().list[i];
+    survivor_ = open_pidfd(member.pid);
+    if (survivor_.valid() && !same_process({member.pid, member.start})) survivor_.reset();
+  }
+  survivor_changed_ = true;
+}
+
+// Kills or keeps them, by policy and wish, and says so; then again, until nobody is left.
+void Orphan::settle_leftovers(MonoTime now, Progress& progress) {
+  const bool keep = policy_.keep_leftovers && !stop_wanted_;
+  if (keep && leftovers_written_) {
+    // Called for whatever they print, too: not everybody is looked for each time.
+    const bool one_lives = survivor_.valid() && !is_readable(survivor_.get());
+    if (!one_lives || now >= look_at_) {
+      if (somebody_left()) {
+        watch_survivor();
+        look_at_ = now + kWatchPause;
+      } else {
+        look_at_ = MonoTime{};
+      }
+    }
+    if (look_at_ > now) {
+      progress.again_in = std::chrono::ceil<Millis>(look_at_ - now);
+      return;
+    }
+  }
+  if (!keep) {
+    // Killed once already, and there is somebody: from the start.
+    if (leftovers_written_ && sweep_->done() && somebody_left()) sweep_->begin_again();
+    progress.again_in = sweep_->step(now, stop_wanted_ ? policy_.grace : policy_.leftover_grace);
+    const bool late =
+        sweep_->killing_since() && since(now, *sweep_->killing_since()) >= kSettleWithin;
+    if (progress.again_in && (leftovers_written_ || !late)) return;
+  }
+  progress.changed = true;
+  if (!write_leftovers()) progress.again_in = kLatePause;
+  if (!survivors_on_record_ || progress.again_in) return;
+  if (keep) watch_survivor();
+  progress.again_in = keep ? kWatchPause : kLatePause;
 }
 
 Orphan::Progress Orphan::step(MonoTime now) {
@@ -290,18 +354,8 @@ Orphan::Progress Orphan::step(MonoTime now) {
     progress.changed = true;
     if (!final_written_) return Progress{kLatePause, true, false};
   }
-  if (!leftovers_written_ || stop_wanted_) {
-    const bool keep = policy_.keep_leftovers && !stop_wanted_;
-    if (!keep) {
-      progress.again_in = sweep_->step(now, stop_wanted_ ? policy_.grace : policy_.leftover_grace);
-      const bool late =
-          sweep_->killing_since() && since(now, *sweep_->killing_since()) >= kSettleWithin;
-      if (progress.again_in && (leftovers_written_ || !late)) return progress;
-    }
-    const bool written = write_leftovers();
-    progress.changed = true;
-    if (!written) progress.again_in = kLatePause;
-    leftovers_written_ = leftovers_written_ || written;
+  if (!leftovers_written_ || survivors_on_record_ || stop_wanted_) {
+    settle_leftovers(now, progress);
     if (progress.again_in) return progress;
   }
   progress.done = true;

@@ -2,12 +2,14 @@
 // Completes a job whose supervisor is gone: adopts the main process while it lives, keeps its
 // output, tells its end where the kernel can, stops it when that is wished, deals with leftovers,
 // and writes the records that the supervisor would have written, marked "supervisor":"lost". It
-// keeps the deadline, too. Only an empty cgroup that was verified is a proof. Lives on the
-// channel's thread; `step` never blocks for long.
+// keeps the deadline, too, and watches what was kept or could not be killed until it is gone. Only
+// an empty cgroup that was verified is a proof. Lives on the channel's thread; `step` never blocks
+// for long.
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
@@ -39,6 +41,9 @@ class Orphan {
   // Descriptors that call for a step when readable; -1: none.
   int pidfd() const { return pidfd_.get(); }
   int fifo() const { return fifo_.get(); }
+  // Of one of those who were kept: readable at its end. True once after it has become another.
+  int survivor() const { return survivor_.get(); }
+  bool take_survivor_changed() { return std::exchange(survivor_changed_, false); }
 
   void request_stop() { stop_wanted_ = true; }
   // Of the output, while that is not on record.
@@ -76,6 +81,9 @@ class Orphan {
   bool write_exit();
   bool write_final();
   bool write_leftovers();
+  void settle_leftovers(MonoTime now, Progress& progress);
+  bool somebody_left();
+  void watch_survivor();
 
   JobLook look_;
   OrphanPolicy policy_;
@@ -95,6 +103,10 @@ class Orphan {
   bool exit_written_ = false;
   bool final_written_ = false;
   bool leftovers_written_ = false;
+  bool survivors_on_record_ = false;
+  UniqueFd survivor_;
+  MonoTime look_at_{};  // at the latest, for survivors
+  bool survivor_changed_ = false;
   bool drained_ = false;
   std::unique_ptr<Sweep> sweep_;  // large
 };

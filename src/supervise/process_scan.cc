@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -16,31 +17,51 @@
 namespace waybill::supervise {
 namespace {
 
-std::vector<shim::ProcStat> all_processes() {
-  std::vector<shim::ProcStat> found;
+struct Everybody {
+  std::vector<shim::ProcStat> list;
+  bool complete = true;
+};
+
+Everybody all_processes() {
+  Everybody found;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir("/proc"), closedir);
-  if (!dir) return found;
-  while (const dirent* entry = readdir(dir.get())) {
+  found.complete = dir != nullptr;
+  while (dir) {
+    errno = 0;
+    const dirent* entry = readdir(dir.get());
+    if (entry == nullptr) {
+      if (errno != 0) found.complete = false;
+      break;
+    }
     int pid = 0;
     const char* end = entry->d_name + std::strlen(entry->d_name);
     const auto [at, error] = std::from_chars(entry->d_name, end, pid);
+    if (error != std::errc{} || at != end) continue;
     shim::ProcStat stat;
-    if (error == std::errc{} && at == end && shim::read_proc_stat(pid, stat)) found.push_back(stat);
+    if (shim::read_proc_stat(pid, stat)) {
+      found.list.push_back(stat);
+    } else if (shim::is_shortage(errno)) {
+      found.complete = false;
+    }
   }
   return found;
 }
 
-// The environment holds exactly this entry.
-bool has_marker(int pid, const std::string& marker) {
+// The environment holds exactly this entry. Clears `complete` when that cannot be told now.
+bool has_marker(int pid, const std::string& marker, bool& complete) {
   const std::string path = "/proc/" + std::to_string(pid) + "/environ";
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return false;
+  if (!fd.valid()) {
+    if (shim::is_shortage(errno)) complete = false;
+    return false;
+  }
   // Each entry ends with a NUL; one is put in front, so that the first entry is like the others.
   std::string bytes(1, '\0');
   char buffer[16384];
   for (;;) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && shim::is_shortage(errno)) complete = false;
     if (n <= 0) break;
     bytes.append(buffer, static_cast<std::size_t>(n));
   }
@@ -59,10 +80,12 @@ constexpr std::uint64_t kInfoExit = 1U << 3;
 
 }  // namespace
 
-void scan_job_processes(const ScanTarget& target, shim::Members& out) {
+bool scan_job_processes(const ScanTarget& target, shim::Members& out) {
   out.count = 0;
   out.truncated = false;
-  const std::vector<shim::ProcStat> all = all_processes();
+  const Everybody everybody = all_processes();
+  const std::vector<shim::ProcStat>& all = everybody.list;
+  bool complete = everybody.complete;
   // Somebody else may lead a session of the same number by now.
   bool session_is_ours = target.session > 0;
   for (const shim::ProcStat& stat : all) {
@@ -77,7 +100,11 @@ void scan_job_processes(const ScanTarget& target, shim::Members& out) {
   for (const shim::ProcStat& stat : all) {
     if (!may_be_ours(stat)) continue;
     const bool by_session = session_is_ours && stat.session == target.session;
-    if (by_session || has_marker(stat.pid, marker)) out.add(stat);
+    const auto named = [&stat](const ProcessIdentity& one) {
+      return one.pid == stat.pid && one.start == stat.start;
+    };
+    const bool by_name = std::any_of(target.known.begin(), target.known.end(), named);
+    if (by_session || by_name || has_marker(stat.pid, marker, complete)) out.add(stat);
   }
   for (bool added = out.count > 0; added;) {
     added = false;
@@ -90,6 +117,7 @@ void scan_job_processes(const ScanTarget& target, shim::Members& out) {
       }
     }
   }
+  return complete;
 }
 
 std::optional<int> exit_status_of(int pidfd) {

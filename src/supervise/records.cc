@@ -36,6 +36,10 @@ class Fields {
     return object_->if_contains(key) == nullptr ? std::string() : text(key);
   }
 
+  std::uint64_t number_or_none(std::string_view key) {
+    return object_->if_contains(key) == nullptr ? 0 : number(key);
+  }
+
   bool boolean(std::string_view key) {
     const json::value* value = find(key);
     if (value == nullptr || !value->is_bool()) return spoiled(false);
@@ -138,7 +142,8 @@ bool by_daemon(Fields& fields) {
   return word == "lost";
 }
 
-std::vector<core::ProcessNote> read_notes(Fields& fields, std::string_view key) {
+std::vector<core::ProcessNote> read_notes(Fields& fields, std::string_view key,
+                                          std::vector<ProcessIdentity>* ids = nullptr) {
   std::vector<core::ProcessNote> notes;
   const json::array* list = fields.list(key);
   if (list == nullptr) return notes;
@@ -151,6 +156,7 @@ std::vector<core::ProcessNote> read_notes(Fields& fields, std::string_view key) 
     notes.push_back(core::ProcessNote{note.small("pid"), note.text("comm"), note.text("cmdline"),
                                       note.text("state"), note.boolean("holds_output"),
                                       note.text_or_none("wchan"), note.text_or_none("reason")});
+    if (ids != nullptr) ids->push_back({note.small("pid"), note.number_or_none("start")});
     if (!note.good()) fields.spoil();
   }
   return notes;
@@ -208,6 +214,7 @@ Read<StartRecord> parse_start(std::string_view text, std::string_view job) {
     start.generation = {fields.text("boot_id"), fields.number("pidns"),
                         fields.number("init_start")};
     start.cgroup = fields.text_or_none("cgroup");
+    start.cgroupns = fields.number_or_none("cgroupns");
     start.captured = fields.boolean("captured");
     start.started_at = WallTime(Millis(fields.integer("started_at_ms")));
     start.started_mono_ns = fields.integer("started_mono_ns");
@@ -239,7 +246,7 @@ Read<FinalRecord> parse_final(std::string_view text, std::string_view job) {
     record.proof = fields.word<core::Proof>("proof");
     read_output(fields, record.output);
     record.keep = fields.word<core::LeftoverPolicy>("policy") == core::LeftoverPolicy::keep;
-    record.leftovers = read_notes(fields, "leftovers");
+    record.leftovers = read_notes(fields, "leftovers", &record.leftover_ids);
   });
 }
 
@@ -247,7 +254,7 @@ Read<LeftoverRecord> parse_leftovers(std::string_view text, std::string_view job
   return parse_record<LeftoverRecord>(text, job, [](Fields& fields, LeftoverRecord& record) {
     record.by_daemon = by_daemon(fields);
     record.kept = fields.boolean("kept");
-    record.survived = read_notes(fields, "survived");
+    record.survived = read_notes(fields, "survived", &record.survived_ids);
   });
 }
 

@@ -30,6 +30,7 @@ struct StartRecord {
   MachineGeneration generation;
   bool captured = false;
   std::string cgroup;  // entered and verified; "" none, and in records from before there were any
+  std::uint64_t cgroupns = 0;  // the cgroup namespace in which that path means it; 0 not known
   WallTime started_at{};
   std::int64_t started_mono_ns = 0;
 };
@@ -51,12 +52,14 @@ struct FinalRecord {
   core::OutputFacts output;
   bool keep = false;
   std::vector<core::ProcessNote> leftovers;
+  std::vector<ProcessIdentity> leftover_ids;  // the same ones
 };
 
 struct LeftoverRecord {
   bool by_daemon = false;
   bool kept = false;
   std::vector<core::ProcessNote> survived;
+  std::vector<ProcessIdentity> survived_ids;  // the same ones
 };
 
 struct SurvivorRecord {

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "shim/proc.h"
 #include "supervise/channel_fixture.h"
@@ -152,7 +155,18 @@ TEST_F(StopTest, I7_what_cannot_be_reaped_is_named_and_waited_for) {
     return traced != 0;
   }));
   if (ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) != 0) GTEST_SKIP() << "no ptrace here";
+  // The record of who survives cannot be written at first: it is tried again.
+  const std::string blocked = job_path(job) + "/stop.json";
+  ASSERT_EQ(mkdir(blocked.c_str(), 0700), 0);
   stop(job);
+  struct stat first{};
+  struct stat again{};
+  const std::string tried = job_path(job) + "/stop.tmp";
+  ASSERT_TRUE(eventually([&] { return ::stat(tried.c_str(), &first) == 0; }));
+  ASSERT_TRUE(eventually([&] {
+    return ::stat(tried.c_str(), &again) == 0 && again.st_mtim.tv_sec != first.st_mtim.tv_sec;
+  }));
+  ASSERT_EQ(rmdir(blocked.c_str()), 0);
   const core::JobFacts stuck = wait_for(job, [](const Facts& f) { return !f.survivors.empty(); });
   EXPECT_NE(stuck.supervision, core::Supervision::finished);
   EXPECT_FALSE(has_file(job, "final.json"));
@@ -236,6 +250,53 @@ TEST_F(StopTest, I7_without_directory_and_supervisor_a_stop_sweeps) {
   ASSERT_TRUE(
       eventually([&] { return reports(job).size() > before && ended(reports(job).back()); }));
   EXPECT_TRUE(processes_with(sleep).empty());
+}
+
+// In the place of the exit record there is something that no file can take the place of.
+TEST_F(StopTest, I7_a_stop_goes_on_while_the_exit_record_cannot_be_written) {
+  const std::string sleep = "sleep " + unique_seconds();
+  const JobId job = run(nasty(
+      "(trap '' TERM; exec " + sleep + ") & echo up; exec sleep " + unique_seconds(), Millis(200)));
+  wait_output(job, "up");
+  const std::string blocked = job_path(job) + "/exit.json";
+  ASSERT_EQ(mkdir(blocked.c_str(), 0700), 0);
+  stop(job);
+  EXPECT_TRUE(eventually([&] { return processes_with(sleep).empty(); })) << "TERM is not enough";
+  ASSERT_EQ(rmdir(blocked.c_str()), 0);
+  const core::JobFacts facts = wait_finished(job);
+  EXPECT_EQ(facts.ended_by, EndedBy::stop);
+  EXPECT_EQ(facts.exit->signal, SIGTERM);
+  EXPECT_EQ(facts.proof, Proof::subreaper);
+}
+
+TEST_F(StopTest, I7_a_stop_or_deadline_that_comes_while_the_exit_record_cannot_be_written) {
+  for (const bool by_deadline : {false, true}) {
+    const std::string sleep = "sleep " + unique_seconds();
+    const std::string go = "\"$DATA/go" + std::to_string(by_deadline) + "\"";
+    LaunchOrder launch = nasty("(trap '' TERM; exec " + sleep + ") & echo up; until [ -e " + go +
+                                   " ]; do sleep 0.02; done; exit 3",
+                               Millis(200));
+    if (by_deadline) launch.deadline = Millis(1500);
+    const JobId job = run(std::move(launch));
+    wait_output(job, "up");
+    const std::string blocked = job_path(job) + "/exit.json";
+    ASSERT_EQ(mkdir(blocked.c_str(), 0700), 0);
+    std::ofstream(data_dir_ + "/go" + std::to_string(by_deadline)).put('x');
+    const int main = pid_in(job, "main_pid");
+    ASSERT_TRUE(eventually([&] {
+      shim::ProcStat stat;
+      return shim::read_proc_stat(main, stat) && stat.state == 'Z';
+    }));
+    if (!by_deadline) stop(job);
+    EXPECT_TRUE(eventually([&] { return processes_with(sleep).empty(); }));
+    ASSERT_EQ(rmdir(blocked.c_str()), 0);
+    const core::JobFacts facts = wait_finished(job);
+    if (!by_deadline) {
+      EXPECT_EQ(facts.ended_by, EndedBy::itself);
+      EXPECT_EQ(facts.exit->code, 3);
+    }
+    EXPECT_EQ(facts.proof, Proof::subreaper);
+  }
 }
 
 TEST_F(StopTest, I7_a_stopped_supervisor_does_not_block_a_stop) {

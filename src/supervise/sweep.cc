@@ -31,8 +31,9 @@ void Sweep::look_outside() {
 }
 
 bool Sweep::scan() {
-  scan_job_processes(target_, members_);
-  empty_ = members_.count == 0;
+  // Not everybody looked at counts as somebody: nothing is over because we are short of something.
+  complete_ = scan_job_processes(target_, members_);
+  empty_ = complete_ && members_.count == 0;
   if (target_.cgroup.empty()) return !empty_;
   look_outside();
   const UniqueFd cgroup(shim::open_cgroup(target_.cgroup.c_str()));
@@ -40,7 +41,7 @@ bool Sweep::scan() {
   // Asked last: who left it for another place while we looked was seen by the scan or not at all.
   const shim::Answer populated = shim::cgroup_populated(target_.cgroup.c_str());
   empty_ = empty_ && populated == shim::Answer::no;
-  return members_.count > 0 || populated == shim::Answer::yes;
+  return !complete_ || members_.count > 0 || populated == shim::Answer::yes;
 }
 
 void Sweep::kill_group() {

@@ -23,6 +23,8 @@ class Sweep {
   // Looks anew, signals nobody. True when somebody was found.
   bool scan();
   const shim::Members& members() const { return members_; }
+  // The last look saw everybody there was.
+  bool complete() const { return complete_; }
 
   // The last look found nobody, and the job's cgroup, which nobody of the job was seen outside of,
   // is empty.
@@ -30,6 +32,11 @@ class Sweep {
 
   bool begun() const { return kill_ != Kill::idle; }
   bool done() const { return kill_ == Kill::done; }
+  // For somebody who appeared after all: asks, waits and kills once more.
+  void begin_again() {
+    kill_ = Kill::idle;
+    empty_scans_ = 0;
+  }
   // Kills since then, and somebody is still there.
   std::optional<MonoTime> killing_since() const {
     return kill_ == Kill::killing ? std::optional(kill_began_) : std::nullopt;
@@ -49,6 +56,7 @@ class Sweep {
   void kill_group();
 
   ScanTarget target_;
+  bool complete_ = false;
   bool empty_ = false;        // as of the last look; with a cgroup, the kernel says so
   bool left_cgroup_ = false;  // somebody of the job was found outside of its cgroup
   Kill kill_ = Kill::idle;

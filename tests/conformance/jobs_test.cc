@@ -419,6 +419,26 @@ TEST(Jobs, leftovers_have_their_own_record_after_the_ending) {
   EXPECT_EQ(job.events.size(), 1U);
 }
 
+// The daemon itself is then the one that kills or keeps them: it must not be told to forget.
+TEST(Jobs, I7_leftovers_of_a_lost_supervisor_are_watched_until_they_are_gone) {
+  World world;
+  const auto made = world.ask<RunReply>(command(host(), "sleep 9 & exit 0"));
+  auto facts = world.finished_facts(made.job.id, 0);
+  facts.supervision = core::Supervision::lost;
+  facts.proof = core::Proof::unproven;
+  const core::ProcessNote sleeper{7, "sleep", "sleep 9", "S", true};
+  facts.leftovers = core::LeftoverFacts{{sleeper}, {sleeper}, false, false};
+  world.ended(facts);
+  EXPECT_EQ(show(world, made.job.id).status, JobStatus::failed);
+  EXPECT_TRUE(world.channel.forgotten.empty()) << "not yet killed";
+  facts.leftovers->settled = true;
+  world.ended(facts);
+  EXPECT_TRUE(world.channel.forgotten.empty()) << "killed, and still there";
+  facts.leftovers->survived.clear();
+  world.ended(facts);
+  EXPECT_EQ(world.channel.forgotten.size(), 1U);
+}
+
 // A job that keeps one process and has been reported as finished.
 JobId keeps_a_process(World& world) {
   const auto made = world.ask<RunReply>(command(host(), "sleep 9 &"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -23,6 +24,11 @@ std::string leaves_a_sleeper() { return "sleep 3571 & echo $!; exit 3"; }
 
 pid_t sleeper_of(Daemon& daemon, const std::string& job) {
   return std::stoi(daemon.cli({"logs", "--raw", job}).out);
+}
+
+pid_t supervisor_of(Daemon& daemon, const std::string& job) {
+  return static_cast<pid_t>(number_at(
+      json::parse(read_file(daemon.data_dir() + "/jobs/" + job + "/start.json")), "shim_pid"));
 }
 
 // Returns once what was left behind has a record of its own.
@@ -89,15 +95,61 @@ TEST(LeftoversTest, I7_kept_leftovers_live_until_their_job_is_stopped) {
 TEST(LeftoversTest, I7_kept_leftovers_of_a_lost_supervisor_are_stopped_too) {
   Daemon daemon;
   daemon.start();
+  const std::string id =
+      daemon.accept("(trap '' TERM; exec sleep 3573) & echo $!; exit 3", {"--leftovers", "keep"});
+  daemon.finished(id);
+  const pid_t sleeper = sleeper_of(daemon, id);
+  settled(daemon, id, "leftovers");
+  ASSERT_EQ(::kill(supervisor_of(daemon, id), SIGKILL), 0);
+  EXPECT_EQ(daemon.cli({"stop", id}).exit_code, 0);
+  EXPECT_TRUE(await_end(sleeper));
+}
+
+// The end of the job is on record while they still live: whoever kills them is needed until then.
+TEST(LeftoversTest, I7_leftovers_of_a_lost_supervisor_that_ignore_being_asked_are_killed) {
+  for (const bool restarted : {false, true}) {
+    Daemon daemon;
+    daemon.start();
+    TempDir temp;
+    Gate gate(temp.path() + "/gate");
+    const std::string said = temp.path() + "/said";
+    ASSERT_EQ(::mkfifo(said.c_str(), 0600), 0);
+    const std::string id = daemon.accept("(trap '' TERM; exec sleep 3572) & echo $! > '" + said +
+                                         "'; " + gate.command() + "; exit 3");
+    const pid_t sleeper = std::stoi(read_file(said));
+    if (restarted) daemon.kill_9();
+    ASSERT_EQ(::kill(supervisor_of(daemon, id), SIGKILL), 0);
+    if (restarted) daemon.start();
+    gate.open();
+    EXPECT_EQ(text_at(daemon.finished(id), "cause"), "supervisor_lost");
+    EXPECT_TRUE(await_end(sleeper));
+    const json::value later = settled(daemon, id, "leftovers");
+    EXPECT_EQ(items_at(later, "leftovers").size(), 1U);
+    EXPECT_TRUE(items_at(later, "survivors").empty()) << json::serialize(later);
+  }
+}
+
+TEST(LeftoversTest, I7_kept_leftovers_without_a_supervisor_are_seen_to_end) {
+  Daemon daemon;
+  daemon.start();
   const std::string id = daemon.accept(leaves_a_sleeper(), {"--leftovers", "keep"});
   daemon.finished(id);
   const pid_t sleeper = sleeper_of(daemon, id);
   settled(daemon, id, "leftovers");
-  const json::value start =
-      json::parse(read_file(daemon.data_dir() + "/jobs/" + id + "/start.json"));
-  ASSERT_EQ(::kill(static_cast<pid_t>(number_at(start, "shim_pid")), SIGKILL), 0);
-  EXPECT_EQ(daemon.cli({"stop", id}).exit_code, 0);
-  EXPECT_TRUE(await_end(sleeper));
+  ASSERT_EQ(::kill(supervisor_of(daemon, id), SIGKILL), 0);
+  daemon.restart();
+  EXPECT_EQ(items_at(daemon.show(id), "survivors").size(), 1U);
+  ASSERT_EQ(::kill(sleeper, SIGKILL), 0);
+  json::value shown = daemon.show(id);
+  while (!items_at(shown, "survivors").empty()) {
+    const std::int64_t seen = number_at(daemon.json({"session", "show"}), "session.revision");
+    shown = daemon.show(id);
+    if (items_at(shown, "survivors").empty()) break;
+    const Output waited =
+        daemon.cli({"session", "wait", "--revision", std::to_string(seen), "--timeout", "60s"});
+    ASSERT_EQ(waited.exit_code, 0) << waited.describe();
+    shown = daemon.show(id);
+  }
 }
 
 TEST(LeftoversTest, I14_a_job_that_queued_too_long_is_not_started) {
