@@ -16,6 +16,7 @@
 #include "base/unique_fd.h"
 #include "daemon/data_dir.h"
 #include "engine/output_room.h"
+#include "supervise/cgroup_root.h"
 
 namespace waybill::daemon {
 namespace {
@@ -129,18 +130,16 @@ Finding limits_finding() {
   return {"limits", Level::ok, text};
 }
 
-Finding cgroup_finding() {
-  const std::string own = own_cgroup();
-  const std::string base = "/sys/fs/cgroup" + own;
-  if (own.empty() || !exists("/sys/fs/cgroup/cgroup.controllers")) {
-    return {"cgroup", Level::warning,
-            "no cgroup v2 here: a stop is proven by the supervisor alone"};
-  }
-  if (::access((base + "/cgroup.procs").c_str(), W_OK) != 0 || ::access(base.c_str(), W_OK) != 0) {
+// What the channel found at its start, asked in the same way.
+Finding cgroup_finding(const DoctorPlace& place) {
+  const supervise::CgroupRoot root =
+      supervise::find_cgroup_root(place.settings.cgroup_root, place.data_dir);
+  if (root.path.empty()) {
     return {"cgroup", Level::ok,
-            own + " is not ours to divide: a stop is proven by the supervisor alone"};
+            "jobs get no cgroup of their own" + (root.why.empty() ? "" : " (" + root.why + ")") +
+                ": a stop is proven by the supervisor alone"};
   }
-  return {"cgroup", Level::ok, own + " can be divided"};
+  return {"cgroup", Level::ok, "jobs get cgroups of their own in " + root.path};
 }
 
 bool in_path(const std::string& program) {
@@ -200,14 +199,9 @@ Finding judge_space(const std::string& data_dir, const supervise::DiskSpace& spa
 }
 
 std::vector<Finding> examine(store::Database& reader, const DoctorPlace& place) {
-  return {store_finding(reader, place),
-          shim_finding(place),
-          data_dir_finding(place),
-          space_finding(place),
-          survival_finding(),
-          limits_finding(),
-          cgroup_finding(),
-          sandbox_finding()};
+  return {store_finding(reader, place), shim_finding(place), data_dir_finding(place),
+          space_finding(place),         survival_finding(),  limits_finding(),
+          cgroup_finding(place),        sandbox_finding()};
 }
 
 }  // namespace waybill::daemon

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,6 +162,10 @@ void OutputFile::append(const char* data, std::size_t size) {
   // A list that could not be written comes first: bytes behind a gap nobody knows of are worth
   // nothing.
   if (stalled() || (!published_ && !publish())) return drop(size);
+  if (cramped(size)) {
+    stall("enospc");
+    return drop(size);
+  }
   make_room(size, slack_);
   while (size > 0) {
     const std::size_t stored = store(data, size);
@@ -171,6 +176,23 @@ void OutputFile::append(const char* data, std::size_t size) {
     size -= stored;
     if (map_.ring.size > 0) publish();  // the new end
   }
+}
+
+// The last of a disk is for records, receipts and results: output that took it would keep its own
+// job from being told. Asked now and then, not of a ring, which needs no more than it has.
+bool OutputFile::cramped(std::size_t size) {
+  constexpr std::uint64_t kLookEvery = 256ULL * 1024;
+  constexpr std::uint64_t kLeftMost = 16ULL * 1024 * 1024;
+  constexpr std::uint64_t kLeftOneOf = 16;
+  if (map_.ring.size > 0) return false;
+  unlooked_ += size;
+  if (unlooked_ < kLookEvery && retry_at_ms_ == 0) return false;
+  unlooked_ = 0;
+  struct statvfs disk{};
+  if (fstatvfs(fd_, &disk) != 0 || disk.f_blocks == 0) return false;
+  const std::uint64_t total = std::uint64_t{disk.f_blocks} * disk.f_frsize;
+  const std::uint64_t left = total / kLeftOneOf < kLeftMost ? total / kLeftOneOf : kLeftMost;
+  return std::uint64_t{disk.f_bavail} * disk.f_frsize < left + size;
 }
 
 // Some of the bytes, at least one; 0 when none can be stored now.
@@ -190,7 +212,7 @@ std::size_t OutputFile::store(const char* data, std::size_t size) {
       retry_at_ms_ = 0;
       return static_cast<std::size_t>(n);
     }
-    const bool no_space = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    const bool no_space = n == 0 || errno == ENOSPC || errno == EDQUOT;
     stall(no_space ? "enospc" : "write_error");
     return 0;
   }

@@ -99,6 +99,7 @@ class OutputFile {
   void no_more_holes();
   std::size_t store(const char* data, std::size_t size);
   bool stalled() const;
+  bool cramped(std::size_t size);
   void stall(const char* why);
   void drop(std::size_t size);
   bool give_up(OutputGap gap);
@@ -120,8 +121,9 @@ class OutputFile {
   std::uint64_t ring_size_ = 0;       // of the ring that there will be
   bool streaming_ = true;             // the running hash covers every byte so far
   bool dirty_ = false;
-  bool published_ = true;      // `out.gaps` says what `map_` says
-  bool durable_gaps_ = false;  // synced before anything is punched
+  bool published_ = true;       // `out.gaps` says what `map_` says
+  bool durable_gaps_ = false;   // synced before anything is punched
+  std::uint64_t unlooked_ = 0;  // bytes since the disk's free space was asked for
   std::int64_t retry_at_ms_ = 0;
   Sha256 hash_;
   char digest_[65] = {};

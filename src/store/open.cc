@@ -150,14 +150,16 @@ Result<void> check_length(const std::string& path, std::uint64_t size) {
 // still committed when the disk is full. Only where that leaves most of the disk free; the file's
 // size stays what it is. Best effort.
 void reserve_log(const std::string& path) {
-  constexpr off_t kLogBytes = 12L * 1024 * 1024;
+  constexpr std::uint64_t kLogMost = 12ULL * 1024 * 1024;
+  constexpr std::uint64_t kLogLeast = 1024ULL * 1024;
   constexpr std::uint64_t kOneOf = 4;
   const UniqueFd log(::open((path + "-wal").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct statvfs disk{};
   if (!log.valid() || ::fstatvfs(log.get(), &disk) != 0) return;
   const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (free < kOneOf * kLogBytes) return;
-  static_cast<void>(::fallocate(log.get(), FALLOC_FL_KEEP_SIZE, 0, kLogBytes));
+  const std::uint64_t bytes = std::min(kLogMost, free / kOneOf);
+  if (bytes < kLogLeast) return;
+  static_cast<void>(::fallocate(log.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)));
 }
 
 Result<bool> has_tables(SqliteDatabase& database) {
