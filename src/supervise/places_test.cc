@@ -212,7 +212,8 @@ class Namespace : public ChannelTest {
   }
 
   // A child that is given this number, as leader of a session and so of a process group.
-  static pid_t stranger_with(int wanted) {
+  // Started in another clock tick than the one on record: within one nothing tells the two apart.
+  static pid_t stranger_with(int wanted, std::uint64_t not_start) {
     for (int i = 0; i < 100; ++i) {
       std::ofstream("/proc/sys/kernel/ns_last_pid") << wanted - 1;
       const pid_t pid = fork();
@@ -221,7 +222,8 @@ class Namespace : public ChannelTest {
         execl("/bin/sleep", "sleep", "7777", nullptr);
         _exit(127);
       }
-      if (pid == wanted) return pid;
+      shim::ProcStat stat;
+      if (pid == wanted && shim::read_proc_stat(pid, stat) && stat.start != not_start) return pid;
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
     }
@@ -242,7 +244,8 @@ TEST_F(Namespace, O22_a_stranger_that_was_given_the_jobs_number_is_never_signall
     kill(main, SIGKILL);
     waitpid(shim, nullptr, 0);  // the channel that would have reaped it is gone
     ASSERT_TRUE(eventually([&] { return kill(main, 0) != 0; }));
-    const pid_t stranger = stranger_with(main);
+    const pid_t stranger =
+        stranger_with(main, static_cast<std::uint64_t>(pid_in(job, "main_start")));
     ASSERT_EQ(stranger, main);
     open_channel();
     if (!stop_first) look(job);
