@@ -22,9 +22,9 @@ struct Section {
   void (*run)(const Suite&);
 };
 constexpr Section kSections[] = {
-    {"accept", bench_accept},   {"launch", bench_launch}, {"chain", bench_chain},
-    {"stop", bench_stop},       {"exit", bench_exit},     {"memory", bench_memory},
-    {"output", bench_output},   {"wakeups", bench_wakeups},
+    {"accept", bench_accept}, {"launch", bench_launch},   {"chain", bench_chain},
+    {"stop", bench_stop},     {"exit", bench_exit},       {"memory", bench_memory},
+    {"output", bench_output}, {"wakeups", bench_wakeups},
 };
 
 constexpr char kUsage[] =

@@ -45,9 +45,9 @@ class OutputRoom {
   struct Pressure {
     std::optional<core::Owner> owner;
     const char* why = "";
-    std::uint64_t live = 0;                     // bytes of running jobs
-    std::uint64_t asked = 0;                    // given back by running jobs before long
-    std::uint64_t given = 0;                    // given back by finished ones, perhaps not free yet
+    std::uint64_t live = 0;   // bytes of running jobs
+    std::uint64_t asked = 0;  // given back by running jobs before long
+    std::uint64_t given = 0;  // given back by finished ones, perhaps not free yet
     std::optional<supervise::DiskSpace> space{};  // when this began
   };
 

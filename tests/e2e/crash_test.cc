@@ -184,12 +184,9 @@ struct Way {
   void (*go)(Journey&);
 };
 
-const Way kWays[] = {{"turn", turn_journey},
-                     {"inbox", inbox_journey},
-                     {"leftovers", leftover_journey},
-                     {"input", input_journey},
-                     {"stop", stop_journey},
-                     {"monitor", monitor_journey}};
+const Way kWays[] = {{"turn", turn_journey},          {"inbox", inbox_journey},
+                     {"leftovers", leftover_journey}, {"input", input_journey},
+                     {"stop", stop_journey},          {"monitor", monitor_journey}};
 
 const Way& way_named(std::string_view name) {
   return *std::ranges::find_if(kWays, [&](const Way& way) { return way.name == name; });
