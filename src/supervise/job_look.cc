@@ -130,6 +130,12 @@ JobLook look_at(const LookOrder& order) {
   look.leftovers = read_record(look, shim::kLeftovers, parse_leftovers);
   look.final_record = read_record(look, shim::kFinal, parse_final);
   look.exit = read_record(look, shim::kExit, parse_exit);
+  // What was scribbled on while its supervisor lives is written again when the time has come: a
+  // torn record is an ending only when nobody is there to write another (I7).
+  if (look.lock_held && !look.final_record.good()) {
+    if (look.final_record.state == RecordState::torn) look.final_record = {};
+    if (look.exit.state == RecordState::torn) look.exit = {};
+  }
   look.survivors = read_record(look, shim::kStop, parse_survivors);
   look.start = read_record(look, shim::kStart, parse_start);
   const int wish = look.dir->probe(shim::kStopReq);

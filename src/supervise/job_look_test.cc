@@ -75,7 +75,21 @@ TEST_F(JobLookTest, I3_a_record_that_is_renamed_into_place_during_the_look_is_ne
   supervisor.join();
 }
 
+TEST_F(JobLookTest, I7_a_record_that_its_job_scribbled_on_ends_nothing_while_the_supervisor_lives) {
+  for (const char* name : {shim::kExit, shim::kFinal}) {
+    std::ofstream(job_path() + "/" + name) << "{}";
+  }
+  const JobLook alive = look_at(order_);
+  EXPECT_EQ(alive.supervision, core::Supervision::launching);
+  EXPECT_FALSE(facts_of(alive).exit);
+  order_.shim_known_alive = false;
+  const JobLook alone = look_at(order_);
+  EXPECT_EQ(alone.supervision, core::Supervision::finished);
+  EXPECT_TRUE(facts_of(alone).exit_torn);
+}
+
 TEST_F(JobLookTest, I3_an_empty_record_is_torn_and_a_missing_one_absent) {
+  order_.shim_known_alive = false;
   std::ofstream(job_path() + "/" + shim::kExit).flush();
   const JobLook look = look_at(order_);
   EXPECT_EQ(look.error, 0);
