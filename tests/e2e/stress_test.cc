@@ -168,10 +168,9 @@ TEST(StressTest, I7_I14_many_short_jobs_leave_nothing_behind) {
   const std::vector<char> children = children_states(daemon.pid());
   EXPECT_TRUE(children.empty()) << children.size() << " children are left";
   EXPECT_EQ(descriptors_of(daemon.pid()), descriptors) << "descriptors are left open";
-  const std::size_t grown = memory_of(daemon.pid()) - std::min(memory_of(daemon.pid()), memory);
-  const int later = batches * kBatch - (batches / 5 + 1) * kBatch;
-  std::printf("%d jobs, %d stops (%d stopped), %zu descriptors, memory %zu KiB, grown by %zu KiB\n",
-              batches * kBatch, stress.stops(), stress.stopped(), descriptors, memory, grown);
+  const std::size_t now = memory_of(daemon.pid());
+  std::printf("%d jobs, %d stops (%d stopped), %zu descriptors, memory %zu KiB, then %zu KiB\n",
+              batches * kBatch, stress.stops(), stress.stopped(), descriptors, memory, now);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WAYBILL_SANITIZED 1
 #elif defined(__has_feature)
@@ -179,11 +178,10 @@ TEST(StressTest, I7_I14_many_short_jobs_leave_nothing_behind) {
 #define WAYBILL_SANITIZED 1
 #endif
 #endif
-#ifndef WAYBILL_SANITIZED
-  // Half a KiB for each later job would be a leak; a little is the allocator's.
-  EXPECT_LE(grown, static_cast<std::size_t>(later) / 2 + 2048);
-#else
-  static_cast<void>(later);  // the sanitizer counts, at the end
+#ifndef WAYBILL_SANITIZED  // those count by themselves, at the end
+  // The store's page cache has at most 16,000 KiB; everything else grows with what is live, and
+  // nothing is. Half a KiB for each of ten thousand jobs would be seen.
+  EXPECT_LE(now, 24UL * 1024);
 #endif
   const Output end = daemon.terminate();
   EXPECT_EQ(end.exit_code, 0) << end.err;
