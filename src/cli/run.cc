@@ -18,6 +18,7 @@
 #include "cli/quote.h"
 #include "cli/stream.h"
 #include "cli/view.h"
+#include "core/job.h"
 #include "core/scope.h"
 #include "edge/json.h"
 
@@ -88,14 +89,16 @@ Result<void> set_command(json::object& params, const Parsed& parsed) {
   return {};
 }
 
-// --NAME as the parameter NAME, if it is there and one of `words`.
-Result<void> set_word(json::object& params, const Parsed& parsed, const std::string& name,
-                      const std::vector<std::string>& words) {
+// --NAME as the parameter NAME, if it is there and a word of that enumeration.
+template <class Enum>
+Result<void> set_word(json::object& params, const Parsed& parsed, const std::string& name) {
   const auto given = parsed.find("--" + name);
   if (!given) return {};
-  if (std::find(words.begin(), words.end(), *given) == words.end()) {
+  if (!core::from_word<Enum>(*given)) {
     std::string choice;
-    for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
+    for (const std::string_view word : core::Words<Enum>::words) {
+      choice += (choice.empty() ? "" : ", ") + std::string(word);
+    }
     return usage("--" + name + " is one of " + choice + ", not \"" + *given + "\".");
   }
   params[name] = *given;
@@ -141,9 +144,9 @@ Result<json::object> run_params(const Context& context) {
   if (grace) params["grace_ms"] = grace->count();
   TRY_ASSIGN(const auto cap, size_of(parsed, "--cap"));
   if (cap) params["cap_bytes"] = *cap;
-  TRY(set_word(params, parsed, "owner", {"session", "turn"}));
-  TRY(set_word(params, parsed, "wake", {"always", "on_failure", "never"}));
-  TRY(set_word(params, parsed, "leftovers", {"kill", "keep"}));
+  TRY(set_word<core::OwnerKind>(params, parsed, "owner"));
+  TRY(set_word<core::WakePolicy>(params, parsed, "wake"));
+  TRY(set_word<core::LeftoverPolicy>(params, parsed, "leftovers"));
   TRY(set_monitors(params, parsed));
   if (parsed.has("--stdin")) params["stdin"] = true;
   if (parsed.has("--pty")) params["pty"] = true;

@@ -48,13 +48,25 @@ bool reader_closes_early(const Stages& stages, std::size_t index) {
   return index + 1 < stages.claimed.size() && closes_early(stages.claimed[index + 1].command);
 }
 
+bool found_nothing(const Stage& stage) {
+  return stage.exit.code == 1 && is_predicate(stage.command);
+}
+
+// What a status that counts as an answer is taken for.
+std::string answer_text(const Stage& stage) {
+  if (stage.command.empty()) return "not judged: it may be an answer";
+  return found_nothing(stage) ? "an answer, not a failure" : "as asked for";
+}
+
 // "stage 1 of 2 (cargo test) exited 101"
 std::string stage_clause(const Stages& stages, std::size_t index) {
   const Stage& stage = stages.claimed[index];
   const int code = stage.exit.code.value_or(0);
   std::string clause = stage_title(stages, index);
+  if (stage.finding == StageFinding::no_match && found_nothing(stage))
+    return clause + " found no match (exit 1)";
   if (stage.finding == StageFinding::no_match)
-    return clause + " found no match (exit " + std::to_string(code) + ")";
+    return clause + " exited " + std::to_string(code) + " (" + answer_text(stage) + ")";
   clause += " exited " + std::to_string(code) + code_hint(code);
   if (reader_closes_early(stages, index)) clause += " (its reader may have ended first)";
   return clause;
@@ -210,7 +222,7 @@ std::string describe_stage(const Stages& stages, std::size_t index) {
     case StageFinding::collateral:
       return text + " (its reader failed)";
     case StageFinding::no_match:
-      return text + " (an answer, not a failure)";
+      return text + " (" + answer_text(stage) + ")";
     case StageFinding::failed:
       break;
   }

@@ -283,6 +283,11 @@ TEST(Exit, sentences) {
   EXPECT_EQ(sentence({"yes | head -n 1", Exit::exited(0), "0 141 0\n", {}, {}}), "exit 0");
   EXPECT_EQ(sentence({"grep x f | wc -l", Exit::exited(0), "0 1 0\n", {}, {}}),
             "exit 0; stage 1 of 2 (grep x f) found no match (exit 1)");
+  // Only a program that answers has "found no match"; whose stage it is must be known for that.
+  EXPECT_EQ(sentence({"! true | sh -c 'exit 101'", Exit::exited(0), "0 0 101\n", {}, {}}),
+            "exit 0; stage 2 of 2 (sh -c 'exit 101') exited 101 (as asked for)");
+  EXPECT_EQ(sentence({"for p in a b; do grep z f | wc; done", Exit::exited(0), "0 1 0\n", {}, {}}),
+            "exit 0; stage 1 of 2 exited 1 (not judged: it may be an answer)");
   EXPECT_EQ(sentence({"x", Exit::signaled(9, false), "", {}, {}}), "killed by signal 9 (SIGKILL)");
   EXPECT_EQ(sentence({"x", Exit::signaled(11, true), "", {}, {}}),
             "killed by signal 11 (SIGSEGV), core dumped");

@@ -12,8 +12,9 @@
 namespace waybill::core {
 namespace {
 
-constexpr std::array<std::string_view, 11> kPredicates{
-    "grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "test", "[", "expr", "pgrep"};
+constexpr std::array<std::string_view, 16> kPredicates{
+    "grep", "egrep", "fgrep", "zgrep", "rg",    "ag",    "diff",  "cmp",
+    "test", "[",     "[[",    "expr",  "pgrep", "pidof", "which", "type"};
 constexpr std::array<std::string_view, 5> kMatchers{"grep", "egrep", "fgrep", "rg", "ag"};
 // Prefixes that run the program named behind them and pass on how it ended.
 constexpr std::array<std::string_view, 5> kBarePrefixes{"command", "builtin", "exec", "sudo",

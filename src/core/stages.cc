@@ -95,10 +95,11 @@ bool names(const CommandShape& shape, const Exit& exit, std::size_t statuses) {
 
 // Some program of the command answers with 1, as far as one can see.
 bool holds_predicate(std::string_view command) {
-  for (const std::string_view name :
-       {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "diff", "cmp", "test", "[", "[[", "expr",
-        "pgrep", "pidof", "which", "command", "type"}) {
-    if (holds_word(command, name)) return true;
+  constexpr std::string_view kBetween = " \t\n;&|(){}<>'\"`$";
+  while (!command.empty()) {
+    const std::size_t end = std::min(command.find_first_of(kBetween), command.size());
+    if (end > 0 && is_predicate(command.substr(0, end))) return true;
+    command.remove_prefix(std::min(end + 1, command.size()));
   }
   return false;
 }

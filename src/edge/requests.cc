@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/kernel.h"
 #include "edge/launch_check.h"
 #include "edge/process_stat.h"
 #include "text/line_pattern.h"
@@ -10,8 +11,6 @@ namespace waybill::edge {
 namespace {
 
 constexpr std::string_view kHostKeyName = "WAYBILL_HOST_KEY";
-// What the kernel takes as one argument or one variable, its closing NUL included.
-constexpr std::size_t kWordBytesMax = 32UL * 4096;
 
 tl::unexpected<Error> bad(std::string message) {
   return fail(ErrorCode::bad_request, std::move(message));

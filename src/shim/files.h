@@ -48,9 +48,6 @@ inline constexpr char kStop[] = "stop.json";
 // From a job directory to the data directory's bell.
 inline constexpr char kBell[] = "../../bell";
 
-// The kernel takes no longer argument or variable (32 pages), its closing NUL included.
-inline constexpr std::size_t kWordBytesMax = 32UL * 4096;
-
 // Space reserved before the command starts, so that a full disk cannot prevent the records.
 inline constexpr std::size_t kExitReserve = 4096;
 inline constexpr std::size_t kFinalReserve = 16384;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/crc32.h"
+#include "base/kernel.h"
 #include "shim/crash_points.h"
 #include "shim/files.h"
 
@@ -82,7 +83,7 @@ void write_program(FieldWriter& fields, const LaunchOrder& order, const std::str
 }  // namespace
 
 bool needs_command_file(const LaunchOrder& order) {
-  return !order.shell.empty() && order.command.size() >= shim::kWordBytesMax;
+  return !order.shell.empty() && order.command.size() >= kWordBytesMax;
 }
 
 LaunchFiles make_launch_files(const LaunchOrder& order, const std::string& job_dir_path) {
