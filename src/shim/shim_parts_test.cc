@@ -342,7 +342,8 @@ TEST_F(OutputFileTest, I14_without_holes_the_file_goes_round) {
   EXPECT_EQ(out.digest(), sha256_of(kept, 65536));
 }
 
-TEST_F(OutputFileTest, a_ring_is_taken_over_where_it_was_left) {
+// Writes a ring, and goes on with another writer whose limits have this head.
+void expect_a_ring_taken_over(int fd, std::uint64_t head) {
   std::string all;
   const auto fill = [&](OutputFile& out) {
     for (std::uint64_t i = 0; i < 300; ++i) {
@@ -353,33 +354,21 @@ TEST_F(OutputFileTest, a_ring_is_taken_over_where_it_was_left) {
   };
   {
     OutputFile out;
-    ASSERT_EQ(out.create(fd_, {2U << 20, 1U << 20, false}), 0);
+    ASSERT_EQ(out.create(fd, {2U << 20, 1U << 20, false}), 0);
     fill(out);
   }
   OutputFile out;
-  ASSERT_EQ(out.resume(fd_, {2U << 20, 1U << 20}), 0);
+  ASSERT_EQ(out.resume(fd, {2U << 20, head}), 0);
   fill(out);
-  expect_a_ring(out, fd_, all);
+  expect_a_ring(out, fd, all);
+}
+
+TEST_F(OutputFileTest, a_ring_is_taken_over_where_it_was_left) {
+  expect_a_ring_taken_over(fd_, 1U << 20);
 }
 
 TEST_F(OutputFileTest, a_ring_is_taken_over_by_one_whose_head_was_lowered_meanwhile) {
-  std::string all;
-  const auto fill = [&](OutputFile& out) {
-    for (std::uint64_t i = 0; i < 300; ++i) {
-      const std::string part = numbered_lines(i, 3000);
-      out.append(part.data(), part.size());
-      all += part;
-    }
-  };
-  {
-    OutputFile out;
-    ASSERT_EQ(out.create(fd_, {2U << 20, 1U << 20, false}), 0);
-    fill(out);
-  }
-  OutputFile out;
-  ASSERT_EQ(out.resume(fd_, {2U << 20, 1U << 16}), 0);
-  fill(out);
-  expect_a_ring(out, fd_, all);
+  expect_a_ring_taken_over(fd_, 1U << 16);
 }
 
 TEST_F(OutputFileTest, a_file_system_without_holes_is_found_out) {

@@ -295,24 +295,18 @@ TEST(DamageTest, I2_a_full_disk_refuses_launches_and_loses_nothing) {
   Daemon daemon(options);
   daemon.start();
   daemon.act_as_host("s");
-  TempDir temp;
-  Gate gate(temp.path() + "/gate");
-  Bell bell(temp.path() + "/bell");
-  const std::string id = daemon.accept(bell.command("$PPID") + "; " + gate.command() + "; exit 3");
-  const auto supervisor = bell.word();
-  ASSERT_TRUE(supervisor);
+  HeldJob job(daemon);
   disk.fill();
   const Output refused = daemon.cli({"run", "--", "true"});
   EXPECT_EQ(refused.exit_code, 121) << refused.describe();
   EXPECT_TRUE(contains(refused.err, "[store_full]")) << refused.err;
-  EXPECT_EQ(text_at(daemon.show(id), "status"), "running");
-  gate.open();
-  EXPECT_TRUE(await_end(std::stoi(*supervisor)));  // its end is on record all the same
+  EXPECT_EQ(text_at(daemon.show(job.id()), "status"), "running");
+  job.end();  // its end is on record all the same
   disk.free();
   const Output taken = daemon.cli({"--json", "inbox", "--timeout", "60s"});
   ASSERT_EQ(taken.exit_code, 0) << "the end was lost; " << taken.describe();
-  EXPECT_EQ(text_at(taken.json(), "events.0.id"), id + ".failed.1");
-  EXPECT_EQ(number_at(daemon.show(id), "exit.code"), 3);
+  EXPECT_EQ(text_at(taken.json(), "events.0.id"), job.id() + ".failed.1");
+  EXPECT_EQ(number_at(daemon.show(job.id()), "exit.code"), 3);
   EXPECT_EQ(daemon.cli({"run", "--wait", "--", "exit 4"}).exit_code, 4);
 }
 

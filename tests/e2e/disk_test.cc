@@ -132,20 +132,14 @@ TEST_P(FullDiskTest, I2_an_end_on_a_full_disk_is_heard_once) {
   Daemon daemon(without_a_floor(disk_.path()));
   daemon.start();
   daemon.act_as_host("s");
-  TempDir temp;
-  Gate gate(temp.path() + "/gate");
-  Bell bell(temp.path() + "/bell");
-  const std::string id = daemon.accept(bell.command("$PPID") + "; " + gate.command() + "; exit 3");
-  const auto supervisor = bell.word();
-  ASSERT_TRUE(supervisor);
+  HeldJob job(daemon);
   disk_.fill();
-  gate.open();
-  EXPECT_TRUE(await_end(std::stoi(*supervisor)));  // its end is on record all the same
+  job.end();  // its end is on record all the same
   disk_.free();
-  expect_heard_once(daemon, id + ".failed.1");
-  const json::value job = daemon.show(id);
-  EXPECT_EQ(number_at(job, "exit.code"), 3);
-  EXPECT_EQ(endings_of(job).size(), 1U);
+  expect_heard_once(daemon, job.id() + ".failed.1");
+  const json::value shown = daemon.show(job.id());
+  EXPECT_EQ(number_at(shown, "exit.code"), 3);
+  EXPECT_EQ(endings_of(shown).size(), 1U);
   EXPECT_EQ(daemon.cli({"run", "--wait", "--", "exit 4"}).exit_code, 4);
 }
 
@@ -153,20 +147,14 @@ TEST_P(FullDiskTest, I2_an_end_on_a_full_disk_is_heard_after_a_restart) {
   Daemon daemon(without_a_floor(disk_.path()));
   daemon.start();
   daemon.act_as_host("s");
-  TempDir temp;
-  Gate gate(temp.path() + "/gate");
-  Bell bell(temp.path() + "/bell");
-  const std::string id = daemon.accept(bell.command("$PPID") + "; " + gate.command() + "; exit 3");
-  const auto supervisor = bell.word();
-  ASSERT_TRUE(supervisor);
+  HeldJob job(daemon);
   disk_.fill();
   daemon.kill_9();
-  gate.open();
-  EXPECT_TRUE(await_end(std::stoi(*supervisor)));
+  job.end();
   disk_.free();
   daemon.start();
-  expect_heard_once(daemon, id + ".failed.1");
-  EXPECT_EQ(endings_of(daemon.show(id)).size(), 1U);
+  expect_heard_once(daemon, job.id() + ".failed.1");
+  EXPECT_EQ(endings_of(daemon.show(job.id())).size(), 1U);
 }
 
 TEST_P(FullDiskTest, I7_a_stop_works_on_a_full_disk) {

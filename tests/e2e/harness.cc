@@ -508,6 +508,19 @@ std::optional<std::string> Bell::word(Seconds cap) {
 
 // ---- RawClient ---------------------------------------------------------------------------------
 
+HeldJob::HeldJob(Daemon& daemon) : gate_(temp_.path() + "/gate") {
+  Bell bell(temp_.path() + "/bell");
+  id_ = daemon.accept(bell.command("$PPID") + "; " + gate_.command() + "; exit 3");
+  const auto word = bell.word();
+  if (word) supervisor_ = std::stoi(*word);
+  EXPECT_TRUE(word) << "the job was not started";
+}
+
+void HeldJob::end() {
+  gate_.open();
+  EXPECT_TRUE(await_end(supervisor_));
+}
+
 RawClient::RawClient(const std::string& socket_path)
     : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const std::size_t slash = socket_path.rfind('/');

@@ -246,6 +246,21 @@ class Bell {
   std::string buffer_;
 };
 
+// A job that runs, whose supervisor is known, and that ends with 3 once it is let go.
+class HeldJob {
+ public:
+  explicit HeldJob(Daemon& daemon);
+  const std::string& id() const { return id_; }
+  // Returns when its supervisor has ended: its end is on record then.
+  void end();
+
+ private:
+  TempDir temp_;
+  Gate gate_;
+  std::string id_;
+  pid_t supervisor_ = -1;
+};
+
 // A raw connection to a daemon's socket.
 class RawClient {
  public:
