@@ -58,6 +58,9 @@ Result<int> perform(const Context& context) {
       return shutdown_command(context);
     case CommandId::doctor:
       return doctor_command(context);
+    case CommandId::owners:
+    case CommandId::owners_release:
+      return owners_command(context);
     case CommandId::hook:
       return hook_command(context);
     case CommandId::host:

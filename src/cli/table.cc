@@ -307,6 +307,27 @@ void add_node(std::vector<CommandInfo>& out) {
                  {},
                  "The daemon: counts, what is owed, settings in force.",
                  R"({"version","data_dir","running_jobs",…,"settings":{…}}; durations in ms)"});
+  out.push_back({CommandId::owners,
+                 "",
+                 "owners",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "Sessions that are refused, or whose stop is not confirmed, and why.",
+                 R"({"owners":[{"tenant","session","kind","why","since","jobs":[ID]}]})"});
+  out.push_back(
+      {CommandId::owners_release,
+       "owners",
+       "release",
+       "SESSION",
+       1,
+       1,
+       false,
+       {{"--reason", "R", false, "Why; kept on the jobs. Required."}},
+       "Give up what cannot be recovered of a session: its jobs end failed, exit unknown.",
+       R"({"jobs":[…]})"});
   out.push_back({CommandId::shutdown,
                  "",
                  "shutdown",
@@ -382,9 +403,8 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 10> kPlannedCommands{
-    "send",   "release", "owners",  "reconcile", "agent",
-    "worker", "answer",  "message", "result",    "prune"};
+constexpr std::array<std::string_view, 9> kPlannedCommands{
+    "send", "release", "reconcile", "agent", "worker", "answer", "message", "result", "prune"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace

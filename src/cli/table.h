@@ -32,6 +32,8 @@ enum class CommandId {
   status,
   shutdown,
   doctor,
+  owners,
+  owners_release,
   hook,
   host,
   setup,

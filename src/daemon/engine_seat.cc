@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "store/open.h"
 #include "store/sealer.h"
+#include "supervise/identity.h"
 
 namespace waybill::daemon {
 namespace {
@@ -21,7 +22,8 @@ class Seat final : public EngineSeat {
       : store_(std::move(store)),
         sealer_(std::move(sealer)),
         engine_(engine::Parts{*store_.writer, sealer_, parts.channel, parts.clock, parts.data_dir,
-                              std::string(edge::kVersion), store_.incarnation, parts.settings,
+                              std::string(edge::kVersion), store_.incarnation,
+                              supervise::read_node(parts.data_dir), parts.settings,
                               parts.watch_host, parts.monitor, parts.warn}) {}
 
   Result<void> open() { return engine_.open(); }

@@ -143,6 +143,20 @@ struct ReplyEncoder {
                         {"already", encode_texts(reply.already)}};
   }
   json::value operator()(const engine::StatusReply& status) const { return encode_status(status); }
+  json::value operator()(const engine::OwnersReply& reply) const {
+    json::array owners;
+    for (const engine::RetainedOwner& one : reply.owners) {
+      json::array jobs;
+      for (const JobId& job : one.jobs) jobs.push_back(text(job.str()));
+      owners.push_back(json::object{{"tenant", text(one.owner.tenant.str())},
+                                    {"session", text(one.owner.session.str())},
+                                    {"kind", text(one.kind)},
+                                    {"why", text(one.why)},
+                                    {"since", time_or_null(one.since)},
+                                    {"jobs", std::move(jobs)}});
+    }
+    return json::object{{"owners", std::move(owners)}};
+  }
 };
 
 struct QueryEncoder {

@@ -394,6 +394,22 @@ void add_node_methods(std::vector<MethodInfo>& out) {
                  "`{\"ok\": bool, \"findings\": [{\"subject\", \"level\": \"ok\" | \"warning\" | "
                  "\"problem\", \"message\"}]}`",
                  {}});
+  out.push_back({Method::owner_list,
+                 "owner.list",
+                 "Owners that are refused, or whose stop is not confirmed, and what is retained.",
+                 {},
+                 "`{\"owners\": [{\"tenant\", \"session\", \"kind\": \"owner_unrecoverable\" | "
+                 "\"state_corrupt\" | \"stop_stuck\", \"why\", \"since\", \"jobs\": [id]}]}`",
+                 {}});
+  out.push_back(
+      {Method::owner_release,
+       "owner.release",
+       "Gives up what cannot be recovered of a session, and stops of it that cannot be "
+       "confirmed: those jobs end `failed`, exit unknown, unproven.",
+       {id("tenant", "The tenant; `local` when left out."), required(id("session", "The session.")),
+        required(text("reason", 1000, "Kept on the jobs."))},
+       "`{\"jobs\": [job object], \"timed_out\": false, \"reported\": null}`",
+       {E::not_found, E::state_corrupt}});
   out.push_back({Method::shutdown,
                  "shutdown",
                  "Ends the daemon; jobs run on.",

@@ -39,6 +39,8 @@ enum class Method {
   ack,
   status,
   doctor,
+  owner_list,
+  owner_release,
   shutdown,
   version,
 };

@@ -383,4 +383,16 @@ struct StatusReply {
   Settings settings;
 };
 
+// An owner that is refused, or whose stop cannot be confirmed, and what of it is retained.
+struct RetainedOwner {
+  core::Owner owner;
+  std::string kind;  // "owner_unrecoverable", "state_corrupt" or "stop_stuck"
+  std::string why;
+  std::optional<WallTime> since;
+  std::vector<JobId> jobs;
+};
+struct OwnersReply {
+  std::vector<RetainedOwner> owners;
+};
+
 }  // namespace waybill::engine

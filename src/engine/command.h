@@ -43,14 +43,24 @@ struct StopAllRequest {
   Millis timeout{30000};
 };
 
+// Which owners are refused, and what of theirs is retained.
+struct OwnersRequest {};
+// An operator gives up what cannot be recovered of this owner.
+struct ReleaseOwnerRequest {
+  core::Owner owner;
+  std::string reason;
+};
+
 using Command =
     std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest, DetachRequest,
                  SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
                  ReturnedRequest, WakeRequest, CallRequest, HostRequest, AckRequest, StatusRequest,
-                 ObservedFacts, MonitorTold, ConnectionClosed, HostGone, StopAllRequest>;
+                 ObservedFacts, MonitorTold, ConnectionClosed, HostGone, StopAllRequest,
+                 OwnersRequest, ReleaseOwnerRequest>;
 
-using Reply = std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView,
-                           TurnReply, InboxReply, WakeReply, HostReply, AckReply, StatusReply>;
+using Reply =
+    std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView, TurnReply,
+                 InboxReply, WakeReply, HostReply, AckReply, StatusReply, OwnersReply>;
 
 // Called exactly once, on the engine's thread, after the commit that the answer depends on.
 using Done = std::function<void(Result<Reply>)>;

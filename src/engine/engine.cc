@@ -7,8 +7,10 @@
 #include "engine/deliver.h"
 #include "engine/engine_impl.h"
 #include "engine/jobs.h"
+#include "engine/owners.h"
 #include "store/check.h"
 #include "store/monitors.h"
+#include "store/node.h"
 
 namespace waybill::engine {
 namespace {
@@ -30,6 +32,8 @@ Result<void> Engine::Impl::open() {
 
   TRY(parts_.database.begin());
   const auto recover = [&]() -> Result<void> {
+    TRY(check_place(work));
+    TRY(refuse_unrecoverable(work));
     TRY(return_rows_of_earlier_daemon(work));
     TRY(renew_leases_after_restart(work));
     TRY(recover_jobs(work));
@@ -50,6 +54,8 @@ void Engine::Impl::perform(const Work::After& after) {
   Work work(parts_, sequences_, poisoned_owners_);
   for (const JobId& job : after.supervise) supervise(work, job);
   for (const JobId& job : after.forget) parts_.channel.forget(job);
+  for (const core::Owner& owner : after.released) poisoned_owners_.erase(owner);
+  told_refused_ = std::min(told_refused_, poisoned_owners_.size());
   for (const JobId& job : after.unmonitor) {
     if (parts_.monitor) parts_.monitor(job, {});
   }
@@ -67,6 +73,9 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
                 (job ? std::string("it is not there") : job.error().message));
     return;
   }
+  // Nobody touches what may be alive at another place, whoever asks (I12).
+  const auto elsewhere = store::is_unrecoverable(parts_.database, id);
+  if (!elsewhere || *elsewhere) return;
   start_monitors(**job);
   auto order = supervise_order(work, **job);
   if (!order) {

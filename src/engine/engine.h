@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "core/node.h"
 #include "engine/command.h"
 #include "supervise/channel.h"
 
@@ -29,6 +30,7 @@ struct Parts {
   std::string data_dir;
   std::string version;
   std::string incarnation;  // of the store
+  core::Node node;          // where the store is served now
   Settings settings;
   // Asks to be told by HostGone when this process ends; it may have ended already.
   std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;

@@ -31,6 +31,10 @@ Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& ord
 // Still queued, it has missed its start.
 Result<void> start_within_passed(Work& work, const JobId& job);
 
+// What can be neither attached nor proven gone, given up by an operator: `failed`, exit unknown,
+// unproven (I7, I9).
+Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason);
+
 // A stop has not been confirmed for too long: said once.
 Result<void> stop_stuck(Work& work, const JobId& job);
 

@@ -257,6 +257,11 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
 
 Result<void> claim(Work& work, store::JobRow& job) {
   TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
+  // It may have waited through a restart of the machine.
+  if (const GenerationId now = work.parts().channel.generation(); job.scope.generation != now) {
+    job.scope.generation = now;
+    TRY(store::set_generation(work.db(), job.id, now));
+  }
   TRY(work.apply(job, {core::JobTrigger::claim, std::nullopt, "daemon", "a slot was free", {}}));
   TRY(work.owe(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));
   work.supervise(job.id);

@@ -49,6 +49,8 @@ struct PassPoints {
   void operator()(const ConnectionClosed&) const {}
   void operator()(const HostGone&) const {}
   void operator()(const StopAllRequest&) const {}
+  void operator()(const OwnersRequest&) const {}
+  void operator()(const ReleaseOwnerRequest&) const {}
 };
 #undef WAYBILL_POINTS
 

@@ -6,6 +6,7 @@
 #include "engine/turns.h"
 #include "engine/wake.h"
 #include "store/json_columns.h"
+#include "store/node.h"
 #include "store/outputs.h"
 #include "text/render.h"
 #include "text/utf8.h"
@@ -264,6 +265,16 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
   return fill_slots(work);
 }
 
+// What was accepted before the machine was restarted, and had not run, runs in this generation.
+Result<void> note_generation(Work& work, store::JobRow& job, const core::JobFacts& facts) {
+  const bool alive = facts.supervision == core::Supervision::running ||
+                     facts.supervision == core::Supervision::draining;
+  const GenerationId now = work.parts().channel.generation();
+  if (!alive || job.scope.generation == now) return {};
+  job.scope.generation = now;
+  return store::set_generation(work.db(), job.id, now);
+}
+
 Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
   TRY_ASSIGN(const Launched how, launched(work, job));
   return finish(work, job, judge_facts(facts, job, how), facts);
@@ -282,6 +293,7 @@ Result<void> observe(Work& work, const core::JobFacts& facts) {
   if (!job->started_at && facts.started_at) {
     job->started_at = facts.started_at;
     TRY(store::set_started_at(work.db(), job->id, *facts.started_at));
+    TRY(note_generation(work, *job, facts));
     TRY(work.touch(job->scope.owner));
   }
   if (is_ending(facts, job->stop.has_value())) return end(work, *job, facts);
@@ -331,6 +343,8 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   TRY(work.settle_owed(core::OwedKind::start_within, id.str()));
   TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));
   if (!job || job->status != core::JobStatus::queued || !job->start_by) return {};
+  TRY_ASSIGN(const bool elsewhere, store::is_unrecoverable(work.db(), id));
+  if (elsewhere) return {};  // it may have been started there
   store::EndingRow ending;
   ending.exit =
       core::Exit::not_started("queue", 0, "It was still queued when its time to start was over.");
@@ -340,6 +354,20 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   ending.reason = core::describe(*ending.exit, {}, ending.verdict);
   ending.stages.reason = core::StagesReason::single;
   return finish(work, *job, {core::JobTrigger::fail, ending}, {});
+}
+
+Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason) {
+  TRY(work.note(job, core::ReceiptName::released, core::Cause::op, "operator", reason));
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown("An operator gave it up; nobody saw its end.");
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::op;
+  ending.actor = "operator";
+  ending.reason = reason;
+  ending.proof = core::Proof::unproven;
+  ending.stages.reason = core::StagesReason::lost;
+  if (auto output = work.parts().channel.output_of(job.id)) ending.output = std::move(*output);
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
 }
 
 Result<void> stop_stuck(Work& work, const JobId& id) {

@@ -272,6 +272,20 @@ Result<void> set_started_at(Database& db, const JobId& job, WallTime at) {
   return update(db, "UPDATE job SET started_at = $2 WHERE job = $1", {job, at});
 }
 
+Result<void> set_generation(Database& db, const JobId& job, const GenerationId& generation) {
+  return update(db, "UPDATE job SET generation = $2 WHERE job = $1", {job, generation});
+}
+
+Result<bool> has_receipt(Database& db, const JobId& job, core::ReceiptName name) {
+  bool found = false;
+  TRY(db.each("SELECT 1 FROM receipt WHERE job = $1 AND name = $2 LIMIT 1", {job, name},
+              [&](const Row&) -> Result<void> {
+                found = true;
+                return {};
+              }));
+  return found;
+}
+
 Result<void> set_stop(Database& db, const JobId& job, const StopRow& stop) {
   return update(db,
                 "UPDATE job SET stop_at = $2, stop_cause = $3, stop_actor = $4, stop_reason = $5, "

@@ -137,6 +137,9 @@ struct ListFilter {
 Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter);
 Result<std::vector<JobRow>> live_jobs_of(Database& db, const core::Owner& owner);
 Result<std::vector<JobRow>> live_jobs(Database& db);
+Result<bool> has_receipt(Database& db, const JobId& job, core::ReceiptName name);
+// The generation that its command runs in, when that is not the one it was accepted in.
+Result<void> set_generation(Database& db, const JobId& job, const GenerationId& generation);
 Result<std::vector<JobRow>> live_jobs_of_turn(Database& db, const core::Owner& owner,
                                               const TurnId& turn);
 Result<std::optional<JobId>> find_twin(Database& db, const std::string& fingerprint);

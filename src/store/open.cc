@@ -43,6 +43,7 @@ constexpr SchemaStep kSchemaSteps[] = {
     {2, kSchemaClients, nullptr},
     {3, kSchemaLaunch, nullptr},
     {4, kSchemaOutput, fill_outputs},
+    {6, kSchemaNode, nullptr},
 };
 
 Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {

@@ -84,6 +84,11 @@ class Channel {
   // Of a running job: a wish that may be lost; what comes of it shows in output_allocated.
   virtual void lower_output_cap(const JobId&, std::uint64_t) {}
 
+  // The supervisor's last record is there, and whole: the job has ended, wherever it ran.
+  virtual bool ended_on_record(const JobId&) { return false; }
+  // The output of a job as its files show it; nullopt: there is none.
+  virtual std::optional<core::OutputFacts> output_of(const JobId&) { return std::nullopt; }
+
   // The machine generation that commands started now belong to.
   virtual GenerationId generation() const = 0;
 };

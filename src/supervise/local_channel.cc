@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "supervise/channel_loop.h"
+#include "supervise/job_dir.h"
+#include "supervise/job_look.h"
 
 namespace waybill::supervise {
 
@@ -29,6 +31,13 @@ std::optional<core::OutputFacts> LocalChannel::shorten_output(const JobId& job, 
 }
 void LocalChannel::lower_output_cap(const JobId& job, std::uint64_t cap) {
   loop_->post_cap(job, cap);
+}
+bool LocalChannel::ended_on_record(const JobId& job) {
+  return supervise::ended_on_record(loop_->data_dir(), job);
+}
+std::optional<core::OutputFacts> LocalChannel::output_of(const JobId& job) {
+  if (!is_job_dir_name(job.str()) || output_allocated(job) == 0) return std::nullopt;
+  return output_from_files(job_dir_path(loop_->data_dir(), job));
 }
 GenerationId LocalChannel::generation() const { return generation_id(loop_->machine()); }
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "older_store.h"
 #include "world.h"
 
 namespace waybill::test {
@@ -220,6 +221,7 @@ TEST(StoreRules, I2_an_older_store_is_brought_forward_with_everything_in_it) {
   World world;
   const auto made = world.ask<engine::RunReply>(command(host(), "true"));
   world.crash();
+  ASSERT_TRUE(world.db().script(kUndoNode));
   ASSERT_TRUE(world.db().script(kUndo));
   ASSERT_TRUE(world.start());
   world.ended(made.job.id, 3);

@@ -31,6 +31,7 @@ Result<void> World::start() {
       dir_.string(),
       "test",
       store_.incarnation,
+      node,
       settings,
       [this](const core::Owner& owner, int, std::uint64_t) { watched.push_back(owner); },
       [this](const JobId& job, std::vector<core::Monitor> wanted) {

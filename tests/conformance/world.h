@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class FakeChannel final : public supervise::Channel {
  public:
   void supervise(supervise::SuperviseOrder order) override { orders.push_back(std::move(order)); }
   void forget(const JobId& job) override { forgotten.push_back(job); }
-  GenerationId generation() const override { return GenerationId("g1"); }
+  GenerationId generation() const override { return machine; }
 
   // A disk: what each output takes of it, and what others do.
   supervise::DiskSpace disk_space() override {
@@ -71,6 +72,11 @@ class FakeChannel final : public supervise::Channel {
   std::vector<JobId> removed;
   std::vector<std::pair<JobId, std::uint64_t>> lowered;
   bool removable = true;
+
+  bool ended_on_record(const JobId& job) override { return ended.contains(job); }
+
+  GenerationId machine{"g1"};
+  std::set<JobId> ended;  // with a final record
 
   std::vector<supervise::SuperviseOrder> orders;
   std::vector<JobId> forgotten;
@@ -127,6 +133,7 @@ class World {
   ManualClock clock;
   FakeChannel channel;
   Settings settings;
+  core::Node node{"m1", 7, 1000};
   std::vector<std::string> warnings;
   std::vector<core::Owner> watched;
   std::map<JobId, std::vector<core::Monitor>> monitored;
