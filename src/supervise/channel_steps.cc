@@ -143,6 +143,8 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
                    error, "start_record"};
     job.launch_failed = error != EBADMSG;  // that: the launch file did not check; it is made again
   } else if (WIFSIGNALED(status)) {
+    warn("The supervisor of job " + job.id.str() + " was killed by signal " +
+         std::to_string(WTERMSIG(status)) + ".");
     job.failure = {"The supervisor was killed before it had started the command.", 0,
                    "start_record"};
   }
@@ -208,6 +210,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::draining:
       hold_output(job, *look.dir);
       watch_shim(job, look);
+      if (job.answer_owed && job.launches == 0) crash_point("supervise.attached");
       if (job.stop_wanted) confirm_stop(job, look);
       // A daemon may have died between the wish to close the input and the hint.
       if (job.answer_owed && look.dir->probe(shim::kInClose) == 0) hint_close(*look.dir);
@@ -434,6 +437,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
   job.orphan = std::make_unique<Orphan>(std::move(look), *policy);
   job.fifo_hold.reset();  // it has opened its own
+  crash_point("orphan.adopted");
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
     job.main_token = watch(job, Source::orphan_main, job.orphan->pidfd());

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/crash_point.h"
 #include "base/crc32.h"
 #include "base/kernel.h"
 #include "shim/crash_points.h"
@@ -159,6 +160,7 @@ LaunchFailure write_launch_files(const LaunchOrder& order, const JobDir& dir) {
   if (const int error = dir.write(shim::kLaunchEnv, files.env)) {
     return {"The job's environment cannot be written.", error};
   }
+  crash_point("supervise.after_env_file");
   if (const int error = dir.write(shim::kLaunch, files.launch)) {
     return {"The launch file cannot be written.", error};
   }
