@@ -85,6 +85,7 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
   Job& job = *slot;
   job.answer_owed = true;
   job.forgotten = false;
+  job.start_seen = job.start_seen || order.started;
   if (order.launch) {
     job.launch = std::move(order.launch);
     job.grace = job.launch->grace;
@@ -263,6 +264,12 @@ void LocalChannel::Loop::without_directory(Job& job) {
 void LocalChannel::Loop::directory_gone(Job& job) {
   core::JobFacts facts;
   facts.job = job.id;
+  if (!job.stop_wanted && !job.shim_known && Sweep(job.target).scan()) {
+    // Of an earlier daemon: its supervisor cannot be watched, so who is left is looked for.
+    wake_after(job, kLookLater);
+    facts.supervision = core::Supervision::orphaned;
+    return report(job, std::move(facts));
+  }
   if (job.stop_wanted && !job.swept) {
     if (!job.sweep) job.sweep = std::make_unique<Sweep>(job.target);
     const auto again_in = job.sweep->step(std::chrono::steady_clock::now(), job.grace);
@@ -346,7 +353,7 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
   Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
   if (!spawned.failure.what.empty()) return refuse(spawned.failure);
   crash_point("supervise.after_spawn");
-  job.ran_perhaps = true;
+  job.ran_perhaps = job.shim_known = true;
   job.failure = {};
   job.shim_pid = spawned.pid;
   job.shim_pidfd = std::move(spawned.pidfd);
@@ -407,6 +414,7 @@ void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
     job.shim_pidfd = open_pidfd(look.start.value.shim.pid);
     if (job.shim_pidfd.valid() && same_process(look.start.value.shim)) {
       job.shim_token = watch(job, Source::shim, job.shim_pidfd.get());
+      job.shim_known = true;
       if (job.shim_token != 0) return clear_wake(job);
     }
     job.shim_pidfd.reset();

@@ -27,6 +27,13 @@ void quiet_node(Journey& journey) {
                 [](const json::value& status) { return number_at(status, "running_jobs") == 0; });
 }
 
+// Until the job says so, or has ended without.
+void started(Journey& journey) {
+  journey.until("job.show", {{"job", journey.job_id()}}, [&](const json::value& answer) {
+    return journey.bell().word(Seconds{0}) || !at(answer, "job.finished_at").is_null();
+  });
+}
+
 // A job of the turn, heard at its end.
 void turn(Journey& journey) {
   arrive(journey);
@@ -118,7 +125,7 @@ void stop(Journey& journey) {
   arrive(journey);
   journey.run("turn", "trap '' TERM; " + journey.bell().command("up") + "; sleep 300",
               {"--turn", "t1"}, {"stopped", std::nullopt});
-  ASSERT_TRUE(journey.bell().word()) << "the job was not started";
+  started(journey);
   journey.stop();
   journey.end_turn();
 }
@@ -128,7 +135,7 @@ void stuck_stop(Journey& journey) {
   arrive(journey);
   journey.run("session", "trap '' TERM; " + journey.bell().command("up") + "; sleep 300",
               {"--grace", "700ms"}, {"stopped", std::nullopt});
-  ASSERT_TRUE(journey.bell().word()) << "the job was not started";
+  started(journey);
   journey.stop(false);
   journey.until("session.show", {}, [](const json::value& answer) {
     return number_at(answer, "session.undelivered") > 0 ||
@@ -143,7 +150,7 @@ void stop_all(Journey& journey) {
   arrive(journey);
   journey.run("session", journey.bell().command("up") + "; sleep 300", {},
               {"stopped", std::nullopt});
-  ASSERT_TRUE(journey.bell().word()) << "the job was not started";
+  started(journey);
   journey.call({"shutdown", "--stop-jobs"});
   journey.take_inbox(journey.job_id());
   journey.acknowledge();
