@@ -56,7 +56,7 @@ struct PassPoints {
 // Around the effect of what is owed. A kind without its points does not compile.
 enum class OwedMoment { before, after };
 
-#define WAYBILL_OWED(name, stem) \
+#define WAYBILL_OWED(name, stem)                                                     \
   return crash_point(moment == OwedMoment::before ? CrashPoint(name ".before_" stem) \
                                                   : CrashPoint(name ".after_" stem))
 

@@ -78,7 +78,8 @@ class CrashMatrix : public ::testing::TestWithParam<Way> {
   // Of the moments before a job exists there is only one way.
   static bool is_a_beginning(const std::string& point, int passage) {
     return point.starts_with("start.") || point.starts_with("open.") ||
-           point.starts_with("engine.attach.") || (point.starts_with("engine.turn.") && passage == 1);
+           point.starts_with("engine.attach.") ||
+           (point.starts_with("engine.turn.") && passage == 1);
   }
 
   std::vector<Death> deaths() const {

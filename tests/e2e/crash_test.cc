@@ -32,8 +32,7 @@ Journey::Options options_of(const Way& way) {
 
 // Passed only by a daemon that starts.
 bool of_a_start(std::string_view point) {
-  return point.starts_with("open.") || point.starts_with("start.") ||
-         point == "supervise.attached";
+  return point.starts_with("open.") || point.starts_with("start.") || point == "supervise.attached";
 }
 
 // ---- the daemon --------------------------------------------------------------------------------

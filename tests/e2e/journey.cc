@@ -171,8 +171,7 @@ void Journey::hear(const json::value& hand_over) {
   for (const json::value& event : items_at(hand_over, "events")) {
     const std::string id = text_at(event, "id");
     heard_.insert(id);
-    sights_.push_back(
-        {audit::Sight::What::handed_over, id, "host", at(event, "repeat").as_bool()});
+    sights_.push_back({audit::Sight::What::handed_over, id, "host", at(event, "repeat").as_bool()});
   }
 }
 

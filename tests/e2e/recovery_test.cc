@@ -6,28 +6,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 
 #include "base/crc32.h"
 #include "e2e/harness.h"
 #include "e2e/small_disk.h"
+#include "e2e/supervisors.h"
 
 namespace waybill::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
-
-// The third field of its stat; 'X' when it is gone.
-char state_of(pid_t pid) {
-  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
-  const std::size_t at = stat.rfind(')');
-  return at == std::string::npos || at + 2 >= stat.size() ? 'X' : stat[at + 2];
-}
 
 class RecoveryTest : public ::testing::Test {
  protected:
@@ -63,21 +55,7 @@ class RecoveryTest : public ::testing::Test {
     return id;
   }
 
-  // The supervisors, without their children at the gate.
-  std::vector<pid_t> supervisors() const {
-    std::vector<pid_t> found;
-    for (const pid_t pid : processes_with(daemon.data_dir())) {
-      const std::string dir = "/proc/" + std::to_string(pid);
-      if (read_file(dir + "/comm") != "waybill-shim\n" || state_of(pid) == 'Z') continue;
-      const std::string stat = read_file(dir + "/stat");
-      const std::string parent = stat.substr(std::min(stat.rfind(')') + 4, stat.size()));
-      if (read_file("/proc/" + parent.substr(0, parent.find(' ')) + "/comm") == "waybill-shim\n") {
-        continue;
-      }
-      found.push_back(pid);
-    }
-    return found;
-  }
+  std::vector<pid_t> supervisors() const { return supervisors_of(daemon.data_dir()); }
   // The one there is, once it stands still at its point.
   pid_t stopped_supervisor() const {
     pid_t stopped = -1;
@@ -99,15 +77,6 @@ class RecoveryTest : public ::testing::Test {
     ASSERT_GT(pid, 0);
     ::kill(pid, SIGKILL);
     EXPECT_TRUE(await_end(pid));
-  }
-
-  static bool eventually(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + kCap;
-    while (std::chrono::steady_clock::now() < end) {
-      if (condition()) return true;
-      ::usleep(2000);  // between two looks at /proc
-    }
-    return false;
   }
 
   // Its end was told once, is acknowledged, and does not come again; then the job as it stands.
@@ -147,9 +116,7 @@ class RecoveryTest : public ::testing::Test {
       EXPECT_TRUE(at(job, "exit.code").is_null());
     }
   }
-  std::string output_of(const std::string& id) {
-    return daemon.cli({"logs", id, "--raw"}).out;
-  }
+  std::string output_of(const std::string& id) { return daemon.cli({"logs", id, "--raw"}).out; }
 
   TempDir temp;
   Daemon daemon;
@@ -173,7 +140,8 @@ TEST_F(RecoveryTest, I10_launching_a_living_supervisor_is_waited_for) {
   expect_runs(id, 1);
 }
 
-TEST_F(RecoveryTest, I10_not_launched_a_supervisor_that_died_before_its_start_record_has_a_successor) {
+TEST_F(RecoveryTest,
+       I10_not_launched_a_supervisor_that_died_before_its_start_record_has_a_successor) {
   start_with_supervisors_that_stop_at("shim.after_start_tmp");
   const std::string id = accept("exit 3");
   const pid_t shim = stopped_supervisor();
@@ -269,9 +237,8 @@ TEST_F(RecoveryTest, I7_lost_what_the_command_left_behind_is_killed) {
   for (const bool with_daemon : {false, true}) {
     SCOPED_TRACE(with_daemon);
     daemon.start();
-    const std::string id =
-        accept("(trap '' TERM; exec sleep 300) & " + bell.command("$!") + "; " +
-               bell.command("$$") + "; " + gate.command() + "; exit 3");
+    const std::string id = accept("(trap '' TERM; exec sleep 300) & " + bell.command("$!") + "; " +
+                                  bell.command("$$") + "; " + gate.command() + "; exit 3");
     const auto left = bell.word();
     const auto word = bell.word();
     ASSERT_TRUE(left && word);
@@ -565,27 +532,20 @@ enum class Hurt { torn, missing };
 struct Damage {
   const char* record;
   Hurt hurt;
-  const char* moment;      // "gate": nothing has run; "running"; "ended"
-  bool exit_known;         // afterwards
+  const char* moment;  // "gate": nothing has run; "running"; "ended"
+  bool exit_known;     // afterwards
 };
 
 void PrintTo(const Damage& row, std::ostream* out) { *out << row.record << " " << row.moment; }
 
 const Damage kDamages[] = {
-    {"launch", Hurt::torn, "gate", true},
-    {"launch", Hurt::missing, "gate", true},
-    {"launch.env", Hurt::torn, "gate", true},
-    {"launch", Hurt::torn, "running", false},
-    {"start.json", Hurt::torn, "running", false},
-    {"start.json", Hurt::missing, "running", false},
-    {"start.json", Hurt::torn, "ended", true},
-    {"start.json", Hurt::missing, "ended", true},
-    {"exit.json", Hurt::torn, "ended", false},
-    {"exit.json", Hurt::missing, "ended", false},
-    {"final.json", Hurt::torn, "ended", false},
-    {"final.json", Hurt::missing, "ended", true},
-    {"leftovers.json", Hurt::torn, "ended", true},
-    {"leftovers.json", Hurt::missing, "ended", true},
+    {"launch", Hurt::torn, "gate", true},          {"launch", Hurt::missing, "gate", true},
+    {"launch.env", Hurt::torn, "gate", true},      {"launch", Hurt::torn, "running", false},
+    {"start.json", Hurt::torn, "running", false},  {"start.json", Hurt::missing, "running", false},
+    {"start.json", Hurt::torn, "ended", true},     {"start.json", Hurt::missing, "ended", true},
+    {"exit.json", Hurt::torn, "ended", false},     {"exit.json", Hurt::missing, "ended", false},
+    {"final.json", Hurt::torn, "ended", false},    {"final.json", Hurt::missing, "ended", true},
+    {"leftovers.json", Hurt::torn, "ended", true}, {"leftovers.json", Hurt::missing, "ended", true},
 };
 
 class RecordTest : public RecoveryTest, public ::testing::WithParamInterface<Damage> {

@@ -175,7 +175,7 @@ void monitor(Journey& journey) {
   arrive(journey);
   journey.run("turn", "echo boom; " + journey.gate().command() + "; exit 3",
               {"--turn", "t1", "--monitor", "boom"}, {});
-  journey.take_inbox(journey.job_id() + ".monitor.");
+  journey.take_inbox(journey.job_id());
   journey.gate().open();
   journey.end_turn();
   journey.acknowledge();
@@ -205,9 +205,8 @@ void gone_host(Journey& journey) {
   journey.run("turn", journey.gate().command() + "; exit 3", {"--turn", "t1"}, {});
   host.signal(SIGKILL);
   host.finish();
-  journey.until("session.show", {}, [](const json::value& answer) {
-    return session_of(answer)["turn"].is_null();
-  });
+  journey.until("session.show", {},
+                [](const json::value& answer) { return session_of(answer)["turn"].is_null(); });
   journey.attach({"--host-pid", std::to_string(::getpid())});
   journey.gate().open();
   journey.take_inbox(journey.job_id());
@@ -281,15 +280,13 @@ void shorten_output(Journey& journey) {
 // its records.
 void orphan(Journey& journey) {
   arrive(journey);
-  journey.run("session",
-              "(trap '' TERM; exec sleep 300) & kill -9 $PPID; " + journey.gate().command() +
-                  "; exit 3");
+  journey.run("session", "(trap '' TERM; exec sleep 300) & kill -9 $PPID; " +
+                             journey.gate().command() + "; exit 3");
   journey.gate().open();
   journey.take_inbox(journey.job_id());
   journey.acknowledge();
   journey.until("job.show", {{"job", journey.job_id()}}, [](const json::value& answer) {
-    return !at(answer, "job.leftovers_kept").is_null() ||
-           items_at(answer, "job.leftovers").empty();
+    return !at(answer, "job.leftovers_kept").is_null() || items_at(answer, "job.leftovers").empty();
   });
   journey.end_turn();
 }
