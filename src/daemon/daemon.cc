@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/crash_point.h"
 #include "daemon/config.h"
 #include "daemon/data_dir.h"
 #include "daemon/doctor.h"
@@ -119,6 +120,7 @@ Result<void> Daemon::Impl::open(const DaemonOptions& options) {
   TRY(check_store_url(options.store_url));
   TRY_ASSIGN(dir, open_data_dir(options.data_dir));
   TRY_ASSIGN(lock, lock_data_dir(dir));
+  crash_point("start.after_lock");
   if (::chdir("/") != 0) return fail(ErrorCode::unavailable, "cannot enter /");
   TRY_ASSIGN(settings, load_settings(dir.path, options.settings));
   shim_path = options.shim_path;
@@ -222,6 +224,7 @@ Result<void> Daemon::Impl::listen() {
       [this] { end("a shutdown call"); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));
+  crash_point("start.after_socket");
   server = std::make_unique<Server>(
       loop, listener->fd(), limits,
       ServerHooks{[this] { return service->new_connection(); },

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/crash_point.h"
 #include "edge/version.h"
 #include "engine/engine.h"
 #include "store/open.h"
@@ -52,7 +53,9 @@ Result<std::unique_ptr<EngineSeat>> open_engine_seat(const SeatParts& parts) {
   // The key is made before the store, so that a store always has its key.
   const bool is_new = ::stat(path.c_str(), &info) != 0;
   TRY_ASSIGN(store::Sealer sealer, store::Sealer::open(parts.data_dir + kSealKeyName, is_new));
+  crash_point("start.after_key");
   TRY_ASSIGN(store::OpenedStore store, store::open_store(path, parts.clock));
+  crash_point("start.after_store");
   TRY(store::bind_key(store, sealer));
   auto seat = std::make_unique<Seat>(std::move(store), std::move(sealer), parts);
   TRY(seat->open());

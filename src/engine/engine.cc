@@ -38,13 +38,16 @@ Result<void> Engine::Impl::open() {
     TRY(renew_leases_after_restart(work));
     TRY(recover_jobs(work));
     TRY(work.flush());
+    crash_point("open.before_commit");
     return parts_.database.commit();
   };
   if (auto recovered = recover(); !recovered) {
     parts_.database.rollback();
     return recovered;
   }
+  crash_point("open.after_commit");
   perform(work.after());
+  crash_point("open.after_effects");
   return {};
 }
 
@@ -85,7 +88,9 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
   }
   // What runs is watched on; nothing new is started for an owner that is refused (I12).
   if (work.poisoned((*job)->scope.owner)) order->launch.reset();
+  pass(core::OwedKind::supervise, OwedMoment::before);
   parts_.channel.supervise(std::move(*order));
+  pass(core::OwedKind::supervise, OwedMoment::after);
 }
 
 void Engine::Impl::start_monitors(const store::JobRow& job) {

@@ -62,7 +62,7 @@ class Engine::Impl {
   bool run_item(Work& work, const Item& item, std::vector<Answer>& answers);
   std::optional<core::Owner> concerned(const Command& command);
   bool look_at_waiters(Work& work, std::vector<Answer>& answers);
-  bool run_timers(Work& work);
+  bool run_timers(Work& work, std::vector<core::OwedKind>& kinds);
   void park(const Item& item);
   static void pass_points(const std::vector<Item>& items, Moment moment);
   void give(std::vector<Answer>& answers);

@@ -376,6 +376,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
     return order;
   }
   if (job.status != core::JobStatus::running) return order;
+  order.started = job.started_at.has_value();
   if (job.stop) {
     order.stop = supervise::StopWish{job.stop->at, job.stop->actor, job.stop->reason};
     return order;

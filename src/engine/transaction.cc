@@ -156,12 +156,14 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
       "The store could not take the change; nothing of it was done. Free some space on the "
       "disk that holds the store, or make it writable, then try again."};
   if (auto begun = parts_.database.begin(); !begun) return give_up(begun.error());
-  if (timers_due_ && !run_timers(work)) return give_up(lost);
+  std::vector<core::OwedKind> done;  // of what was due
+  if (timers_due_ && !run_timers(work, done)) return give_up(lost);
   for (const Item& item : items) {
     if (!run_item(work, item, answers)) return give_up(lost);
   }
   if (!look_at_waiters(work, answers)) return give_up(lost);
   pass_points(items, Moment::before_commit);
+  for (const core::OwedKind kind : done) pass(kind, OwedMoment::before);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error& error = committed.error();
     // Full or read-only: known not to have happened. Anything else leaves open what is on the disk.
@@ -170,6 +172,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   }
   if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);
+  for (const core::OwedKind kind : done) pass(kind, OwedMoment::after);
   give(answers);
   pass_points(items, Moment::after_answer);
   perform(work.after());
@@ -237,7 +240,7 @@ bool Engine::Impl::look_at_waiters(Work& work, std::vector<Answer>& answers) {
   }
 }
 
-bool Engine::Impl::run_timers(Work& work) {
+bool Engine::Impl::run_timers(Work& work, std::vector<core::OwedKind>& kinds) {
   constexpr int kTimersPerBatch = 256;
   const auto due = store::due_timers(parts_.database, work.now(), kTimersPerBatch);
   if (!due) {
@@ -252,6 +255,7 @@ bool Engine::Impl::run_timers(Work& work) {
     if (done) done = work.flush();
     if (done) {
       if (!parts_.database.release()) return false;
+      kinds.push_back(owed.kind);
       continue;
     }
     if (!parts_.database.in_transaction() || !parts_.database.rollback_to()) return false;

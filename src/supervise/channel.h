@@ -56,6 +56,7 @@ struct SuperviseOrder {
   JobId job;
   std::optional<LaunchOrder> launch;  // set: may be launched if it provably never executed
   std::optional<StopWish> stop;       // set: the durable stop wish is there; confirm it
+  bool started = false;               // its start was on record, whatever lies there now
 };
 
 // Called on the channel's own thread whenever something new is known about a job.
