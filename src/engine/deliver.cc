@@ -420,7 +420,7 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   // A user's stop is never laundered into a model request.
   row.wakes = wakes && !(turn && turn->stopped);
   row.created_at = work.now();
-  row.due_at = row.created_at;
+  // Not held back: `due_at` stays at zero, so that a clock that is set back holds nothing back.
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());
   TRY(store::insert_inbox(work.db(), row));

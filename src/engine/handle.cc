@@ -200,7 +200,11 @@ class Handler {
   }
 
   Outcome operator()(ConnectionClosed& closed) {
-    if (!closed.last_of) closed.last_of = context_.connections.remove(closed.connection);
+    // Also on another try: a call of that connection may have been tried again before it.
+    auto last_of = context_.connections.remove(closed.connection);
+    if (closed.last_of)
+      last_of.insert(last_of.end(), closed.last_of->begin(), closed.last_of->end());
+    closed.last_of = std::move(last_of);
     TRY(connection_closed(work_, closed.connection));
     for (const core::Owner& owner : *closed.last_of) {
       TRY(check_lease(work_, context_.connections, owner));

@@ -116,8 +116,8 @@ void Simulation::attach(Client& client) {
   if (features_.clients && random_.chance(60)) {
     request.client = "claude";
     if (random_.chance(60)) {
-      request.resume = engine::ResumeCommand{{"claude", "--resume", client.owner.session.str()},
-                                             "/", {"PATH=/bin"}};
+      request.resume = engine::ResumeCommand{
+          {"claude", "--resume", client.owner.session.str()}, "/", {"PATH=/bin"}};
     }
   }
   if (random_.chance(10)) request.rules = core::Rules{{}, {"rm *"}};
@@ -126,8 +126,8 @@ void Simulation::attach(Client& client) {
 
 // The start of a closed client has come to something: it attaches and begins a turn.
 void Simulation::client_comes_back(const std::string& job) {
-  const auto found = rows("SELECT tenant || '/' || session FROM session_client WHERE wake_job = '" +
-                          job + "'");
+  const auto found =
+      rows("SELECT tenant || '/' || session FROM session_client WHERE wake_job = '" + job + "'");
   if (found.empty()) return;
   for (const core::Owner& owner : owners_) {
     if (name_of(owner) != found.front()) continue;
@@ -164,9 +164,9 @@ void Simulation::act_turn(Client& client) {
     request.author = random_.chance(50) ? core::Author::user : core::Author::host;
   } else {
     constexpr core::TurnVerb kVerbs[] = {
-        core::TurnVerb::step,  core::TurnVerb::step,   core::TurnVerb::end,
-        core::TurnVerb::end,   core::TurnVerb::end,    core::TurnVerb::begin,
-        core::TurnVerb::stop,  core::TurnVerb::resume, core::TurnVerb::abandon};
+        core::TurnVerb::step, core::TurnVerb::step,   core::TurnVerb::end,
+        core::TurnVerb::end,  core::TurnVerb::end,    core::TurnVerb::begin,
+        core::TurnVerb::stop, core::TurnVerb::resume, core::TurnVerb::abandon};
     request.verb = kVerbs[random_.below(std::size(kVerbs))];
     request.author = core::Author::host;
     request.over = random_.chance(10);

@@ -19,6 +19,7 @@ bool is_client(store::Database& db, const core::Owner& owner) {
 }  // namespace
 
 void Simulation::answered(Call& call, const Result<engine::Reply>& result) {
+  const Disk::Looking looking(disk_);
   if (!result) {
     call.refused = true;
     return refused(call, result.error());
@@ -117,8 +118,8 @@ void Simulation::heard(const Call& call, const engine::HandOver& hand_over) {
   for (const engine::EventData& event : hand_over.events) {
     note("  hears " + event.id.str() + (event.repeat ? " again" : ""));
     if (event.repeat) branches_.reach(Branch::repeat_heard);
-    sights_.push_back({audit::Sight::What::handed_over, event.id.str(), name_of(call.owner),
-                       event.repeat});
+    sights_.push_back(
+        {audit::Sight::What::handed_over, event.id.str(), name_of(call.owner), event.repeat});
     heard_[call.owner].push_back(event.id.str());
   }
   client.held.push_back(hand_over.delivery);
@@ -136,8 +137,8 @@ void Simulation::read(const Call& call, const engine::JobView& job,
   if (found == clients_.end() || found->second.dying) return;
   Delivery& delivery = deliveries_[*reported];
   delivery.owner = call.owner;
-  for (const std::string& event : rows("SELECT event FROM hand_over WHERE delivery = '" +
-                                       reported->str() + "'")) {
+  for (const std::string& event :
+       rows("SELECT event FROM hand_over WHERE delivery = '" + reported->str() + "'")) {
     if (!event.starts_with(job.id.str() + ".")) continue;
     delivery.events.push_back(event);
     sights_.push_back({audit::Sight::What::read, event, name_of(call.owner), false});
@@ -183,8 +184,8 @@ void Simulation::took(const Call& call, const engine::AckReply& reply) {
       sights_.push_back({audit::Sight::What::acknowledged, id, name_of(call.owner), false});
       continue;
     }
-    for (const std::string& event : rows("SELECT event FROM hand_over WHERE delivery = '" + id +
-                                         "'")) {
+    for (const std::string& event :
+         rows("SELECT event FROM hand_over WHERE delivery = '" + id + "'")) {
       sights_.push_back({audit::Sight::What::acknowledged, event, name_of(call.owner), false});
     }
   }

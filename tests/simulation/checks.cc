@@ -78,7 +78,8 @@ constexpr RowCheck kRowChecks[] = {
     {"I17", "a younger job of a session was started first",
      "SELECT a.job FROM job a JOIN job b ON a.tenant = b.tenant AND a.session = b.session AND "
      "a.seq < b.seq JOIN receipt rb ON rb.job = b.job AND rb.name = 'started' "
-     "LEFT JOIN receipt ra ON ra.job = a.job AND (ra.name = 'started' OR (ra.from_status = 'queued' "
+     "LEFT JOIN receipt ra ON ra.job = a.job AND (ra.name = 'started' OR (ra.from_status = "
+     "'queued' "
      "AND ra.to_status IN ('failed', 'stopped'))) WHERE ra.node_seq IS NULL OR "
      "ra.node_seq > rb.node_seq"},
     {"I18", "a session goes on beyond its budget",
@@ -97,6 +98,7 @@ void replace(std::string& text, const std::string& from, const std::string& to) 
 std::vector<std::string> Simulation::rows(const std::string& sql) {
   std::vector<std::string> found;
   if (!daemon_ || !daemon_->reader) return found;
+  const Disk::Looking looking(disk_);
   auto read = daemon_->reader->each(sql, {}, [&](const store::Row& row) -> Result<void> {
     found.push_back(row.string(0));
     return {};
@@ -152,16 +154,16 @@ void Simulation::check_numbers() {
       violated("I18", name_of(owner) + " went on " + std::to_string(continuations_[owner]) +
                           " times without a user");
     }
-    if (!row.lease_live || row.host_pid || damaged(owner)) continue;
+    // A connection that has closed may not have been told yet.
+    if (!row.lease_live || row.host_pid || damaged(owner) || !batch_.empty()) continue;
     const bool connected = std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
       return entry.second.owner == owner && entry.second.key &&
              daemon_->sealer->fingerprint("host key " + entry.second.key->str()) ==
                  row.host_key_hash;
     });
     const std::string key = owner.tenant.str() + " " + owner.session.str();
-    if (!connected && rows("SELECT key FROM owed WHERE kind = 'host_lease' AND key = '" + key +
-                           "'")
-                          .empty()) {
+    if (!connected &&
+        rows("SELECT key FROM owed WHERE kind = 'host_lease' AND key = '" + key + "'").empty()) {
       violated("I2", "the lease of " + name_of(owner) + " never lapses");
     }
   }
@@ -171,8 +173,8 @@ void Simulation::check_numbers() {
 void Simulation::check_machine() {
   for (const auto& [job, process] : machine_.processes()) {
     if (process.runs > 1) {
-      violated("I10", "the command of " + job.str() + " ran " + std::to_string(process.runs) +
-                          " times");
+      violated("I10",
+               "the command of " + job.str() + " ran " + std::to_string(process.runs) + " times");
     }
     if (!process.alive()) continue;
     const auto found = rows("SELECT status || ' ' || coalesce(proof, '') FROM job WHERE job = '" +
@@ -191,7 +193,8 @@ void Simulation::check_machine() {
 // Terminal rows never change.
 void Simulation::check_endings() {
   const auto now = rows(
-      "SELECT job || '|' || status || '|' || coalesce(verdict, '') || '|' || coalesce(cause, '') || "
+      "SELECT job || '|' || status || '|' || coalesce(verdict, '') || '|' || coalesce(cause, '') "
+      "|| "
       "'|' || coalesce(exit, '') || '|' || receipts || '|' || coalesce(finished_at, '') || '|' || "
       "coalesce(proof, '') || '|' || reason FROM job WHERE status IN ('succeeded', 'failed', "
       "'stopped')");
@@ -215,19 +218,20 @@ void Simulation::check_endings() {
 
 // Before anything is dispatched, owner, scope and launch are there for everybody to read.
 void Simulation::check_order(const supervise::SuperviseOrder& order) {
+  const Disk::Looking looking(disk_);
   auto reader = store::open_reader("/simulation/waybill.db");
   if (!reader) return violated("I11", reader.error().message);
   std::string status;
   std::string owner;
   bool started = false;
-  const auto read = (*reader)->each(
-      "SELECT status, tenant || '/' || session, started_at FROM job WHERE job = $1", {order.job},
-      [&](const store::Row& row) -> Result<void> {
-        status = row.string(0);
-        owner = row.string(1);
-        started = !row.null(2);
-        return {};
-      });
+  const auto read =
+      (*reader)->each("SELECT status, tenant || '/' || session, started_at FROM job WHERE job = $1",
+                      {order.job}, [&](const store::Row& row) -> Result<void> {
+                        status = row.string(0);
+                        owner = row.string(1);
+                        started = !row.null(2);
+                        return {};
+                      });
   if (!read || status.empty()) {
     return violated("I11", "job " + order.job.str() + " is dispatched and is in no row");
   }
@@ -254,7 +258,9 @@ void Simulation::check_host(const Call& call, const std::optional<store::Session
   const bool held = other && (before->host_pid || clock_.wall() < lapses);
   const bool reads = std::holds_alternative<engine::SessionWaitRequest>(call.command) ||
                      std::holds_alternative<engine::StatusRequest>(call.command) ||
-                     std::holds_alternative<engine::HostRequest>(call.command);
+                     std::holds_alternative<engine::HostRequest>(call.command) ||
+                     // Who only looks is answered when the disk is full, host or not.
+                     (troubled_ && std::holds_alternative<engine::ShowRequest>(call.command));
   if (call.refused || reads) return;
   if (takes_over && other) branches_.reach(Branch::taken_over);
   if (held && !takes_over) {

@@ -67,6 +67,17 @@ class Disk {
 
   // Trouble and moments count only while the daemon works, not while a test looks.
   void daemon_works(bool works) { works_ = works; }
+  class Looking {  // a test looks, perhaps in the middle of an answer
+   public:
+    explicit Looking(Disk& disk) : disk_(disk), worked_(disk.works_) { disk.works_ = false; }
+    ~Looking() { disk_.works_ = worked_; }
+    Looking(const Looking&) = delete;
+    Looking& operator=(const Looking&) = delete;
+
+   private:
+    Disk& disk_;
+    bool worked_;
+  };
   std::function<void(const char*)> moment;  // each write, each sync
 
   // For the file layer.

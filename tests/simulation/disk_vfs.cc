@@ -165,8 +165,8 @@ int lock_regions(sqlite3_file* handle, int first, int count, int flags) {
 void barrier(sqlite3_file*) {}
 
 const sqlite3_io_methods kMethods{
-    2,       close,    read, write,  cut,    sync, size_of,      lock,    unlock,
-    reserved, control, sector, traits, map, lock_regions, barrier, unmap, nullptr, nullptr};
+    2,       close,  read,   write, cut,          sync,    size_of, lock,    unlock, reserved,
+    control, sector, traits, map,   lock_regions, barrier, unmap,   nullptr, nullptr};
 
 int open_file(sqlite3_vfs*, sqlite3_filename name, sqlite3_file* handle, int flags, int* out) {
   Open& open = of(handle);

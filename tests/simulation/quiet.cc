@@ -38,9 +38,9 @@ audit::Ledger Simulation::ledger() {
         "SELECT job, seq, node_seq, attempt, activation, from_status, to_status, name, "
         "coalesce(cause, ''), at FROM receipt ORDER BY job, seq",
         {}, [&](const store::Row& row) -> Result<void> {
-          audit::Receipt receipt{number(row, 1), number(row, 2), number(row, 3), number(row, 4),
-                                 row.maybe_string(5), text(row, 6), text(row, 7), text(row, 8),
-                                 row.integer(9)};
+          audit::Receipt receipt{number(row, 1), number(row, 2),      number(row, 3),
+                                 number(row, 4), row.maybe_string(5), text(row, 6),
+                                 text(row, 7),   text(row, 8),        row.integer(9)};
           ledger.jobs.at(at.at(text(row, 0))).receipts.push_back(std::move(receipt));
           return {};
         });
@@ -50,8 +50,8 @@ audit::Ledger Simulation::ledger() {
         "SELECT job, event, type, state, coalesce(acked_as, ''), withheld FROM inbox ORDER BY seq",
         {}, [&](const store::Row& row) -> Result<void> {
           ledger.jobs.at(at.at(text(row, 0)))
-              .events.push_back({text(row, 1), text(row, 2), text(row, 3), text(row, 4),
-                                 text(row, 5)});
+              .events.push_back(
+                  {text(row, 1), text(row, 2), text(row, 3), text(row, 4), text(row, 5)});
           return {};
         });
   }
@@ -157,9 +157,11 @@ void Simulation::finish_turn(Client& client) {
 }
 
 bool Simulation::serve_session(const core::Owner& owner) {
-  const std::string of = " WHERE tenant = '" + owner.tenant.str() + "' AND session = '" +
-                         owner.session.str() + "'";
-  const auto pending = [&] { return !rows("SELECT 1 FROM inbox" + of + " AND acked_at IS NULL").empty(); };
+  const std::string of =
+      " WHERE tenant = '" + owner.tenant.str() + "' AND session = '" + owner.session.str() + "'";
+  const auto pending = [&] {
+    return !rows("SELECT 1 FROM inbox" + of + " AND acked_at IS NULL").empty();
+  };
   if (core::is_user_session(owner)) {
     if (!pending()) return false;
     take_all(client(owner, std::nullopt));
@@ -217,6 +219,7 @@ void Simulation::come_to_rest() {
     }
     if (const auto due = daemon_->engine->next_due()) {
       clock_.pass(*due);
+      note("time passes: " + std::to_string(due->count()) + " ms");
       tick();
       moved = true;
     }

@@ -57,11 +57,11 @@ struct Client {
   engine::ConnectionId connection = 0;
   core::Owner owner;
   std::optional<HostKey> key;
-  bool dying = false;              // it read nothing of its last answer; the connection will close
-  bool follows = false;            // an inbox that is asked again and again
-  std::uint64_t calls = 0;         // that wait
-  bool recognised = false;         // as the session's host, in this life of the daemon
-  std::vector<DeliveryId> held;    // handed over and not confirmed
+  bool dying = false;            // it read nothing of its last answer; the connection will close
+  bool follows = false;          // an inbox that is asked again and again
+  std::uint64_t calls = 0;       // that wait
+  bool recognised = false;       // as the session's host, in this life of the daemon
+  std::vector<DeliveryId> held;  // handed over and not confirmed
 };
 
 struct Call {
@@ -211,8 +211,8 @@ class Simulation {
   Machine machine_;
   std::unique_ptr<Daemon> daemon_;
   std::map<std::string, std::string> image_;
-  bool calm_ = false;     // no more faults
-  bool dead_ = false;     // the daemon is; what it does now never happened
+  bool calm_ = false;  // no more faults
+  bool dead_ = false;  // the daemon is; what it does now never happened
   bool starting_ = false;
   int crash_in_ = 0;
   bool crash_power_ = false;

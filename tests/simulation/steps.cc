@@ -177,9 +177,9 @@ void Simulation::step_daemon() {
 
 void Simulation::step_disk() {
   if (!features_.trouble || disk_.troubled()) return;
-  constexpr Trouble kTroubles[] = {Trouble::full,         Trouble::quota,
-                                   Trouble::read_only,    Trouble::write_broken,
-                                   Trouble::sync_broken,  Trouble::read_broken};
+  constexpr Trouble kTroubles[] = {Trouble::full,        Trouble::quota,
+                                   Trouble::read_only,   Trouble::write_broken,
+                                   Trouble::sync_broken, Trouble::read_broken};
   planned_ = kTroubles[random_.below(std::size(kTroubles))];
   const int operations = random_.chance(60) ? static_cast<int>(1 + random_.below(3)) : 0;
   disk_.plan(planned_, static_cast<int>(1 + random_.below(10)), operations);
@@ -233,8 +233,7 @@ void Simulation::step_operator() {
 
 // Somebody has scribbled over one row while no daemon was there.
 void Simulation::damage() {
-  auto opened = store::SqliteDatabase::open("/simulation/waybill.db",
-                                            store::OpenMode::read_write);
+  auto opened = store::SqliteDatabase::open("/simulation/waybill.db", store::OpenMode::read_write);
   if (!opened) return;
   struct Kind {
     const char* look;
@@ -261,9 +260,8 @@ void Simulation::damage() {
   };
   std::vector<Found> found;
   static_cast<void>((*opened)->each(kind.look, {}, [&](const store::Row& row) -> Result<void> {
-    found.push_back({row.string(0),
-                     {TenantId(row.string(1)), SessionId(row.string(2))},
-                     row.string(3)});
+    found.push_back(
+        {row.string(0), {TenantId(row.string(1)), SessionId(row.string(2))}, row.string(3)});
     return {};
   }));
   if (found.empty()) return;
@@ -284,8 +282,7 @@ void Simulation::damage() {
 
 void Simulation::cure() {
   if (!damage_) return;
-  auto opened = store::SqliteDatabase::open("/simulation/waybill.db",
-                                            store::OpenMode::read_write);
+  auto opened = store::SqliteDatabase::open("/simulation/waybill.db", store::OpenMode::read_write);
   if (!opened || !(*opened)->script(damage_->cure)) {
     return violated("cure", "the damage could not be undone");
   }

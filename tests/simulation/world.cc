@@ -102,8 +102,9 @@ engine::Parts Simulation::parts() {
           settings_,
           [this](const core::Owner& owner, int pid, std::uint64_t start) {
             if (!moment("order")) return;
-            const bool lives = std::any_of(hosts_.begin(), hosts_.end(),
-                                           [&](const HostProcess& host) { return host.pid == pid; });
+            const bool lives =
+                std::any_of(hosts_.begin(), hosts_.end(),
+                            [&](const HostProcess& host) { return host.pid == pid; });
             if (!lives) gone_.push_back({owner, pid, start});
           },
           [this](const JobId& job, std::vector<core::Monitor> monitors) {
@@ -165,7 +166,8 @@ void Simulation::check_start(bool after_crash) {
   std::set<std::string> there;
   for (const std::string& job : rows("SELECT job FROM job")) there.insert(job);
   for (const auto& [job, owner] : accepted_) {
-    if (!there.contains(job.str())) violated("I2", "job " + job.str() + " was accepted and is gone");
+    if (!there.contains(job.str()))
+      violated("I2", "job " + job.str() + " was accepted and is gone");
   }
   // A user may have spoken in an answer that nobody heard.
   for (auto& [owner, count] : continuations_) {
@@ -273,7 +275,8 @@ void Simulation::send() {
   });
   if (!daemon_) return;
   for (const std::shared_ptr<Call>& call : calls) {
-    if (!call->answered) waiting_.push_back(call);
+    const bool open = call->connection == 0 || clients_.contains(call->connection);
+    if (!call->answered && open) waiting_.push_back(call);
   }
   if (alone && calls[0]->answered) check_host(*calls[0], before);
 }
