@@ -339,6 +339,8 @@ class Handler {
 
 struct OwnerOf {
   std::optional<core::Owner> operator()(const StatusRequest&) { return std::nullopt; }
+  // It asks whose a call is; the session it finds may be any of the host's.
+  std::optional<core::Owner> operator()(const HostRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ObservedFacts&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
