@@ -30,6 +30,14 @@ Client& Simulation::client(const core::Owner& owner, const std::optional<HostKey
 
 void Simulation::post(Client* client, engine::Command command, const std::string& name,
                       std::optional<Millis> timeout) {
+  // One that sends a second call before it has read the first answer gives that up.
+  const bool again =
+      client != nullptr && std::any_of(batch_.begin(), batch_.end(), [&](const auto& other) {
+        return other->connection == client->connection;
+      });
+  const int life = lives_;
+  if (again) send();
+  if (!daemon_ || life != lives_) return;  // and with it the connection
   auto call = std::make_shared<Call>();
   call->command = std::move(command);
   call->name = name;
@@ -40,7 +48,7 @@ void Simulation::post(Client* client, engine::Command command, const std::string
     note(name_of(client->owner) + " " + (client->key ? client->key->str() : "nobody") + " " +
          std::to_string(client->connection) + ": " + name);
   }
-  if (timeout) call->deadline = clock_.mono() + *timeout;
+  call->timeout = timeout;
   batch_.push_back(std::move(call));
   if (calm_ || !features_.batches || batch_.size() > 3 || random_.chance(60)) send();
 }
@@ -284,7 +292,8 @@ void Simulation::acknowledge(Client& client) {
   const std::vector<std::string>& heard = heard_[client.owner];
   if (random_.chance(30)) {
     for (const auto& [delivery, what] : deliveries_) {
-      if (what.owner == client.owner && random_.chance(30)) request.ids = {delivery.str()};
+      if (what.owner == client.owner && what.seen && random_.chance(30))
+        request.ids = {delivery.str()};
     }
   } else if (random_.chance(5)) {
     for (const auto& [owner, events] : heard_) {

@@ -88,8 +88,9 @@ void Simulation::refused(const Call& call, const Error& error) {
     if (poisoned) branches_.reach(Branch::refused_while_poisoned);
     return;
   }
-  // Facts speak of a job, whoever owns it.
-  const bool facts = damage_ && std::holds_alternative<engine::ObservedFacts>(call.command);
+  // Facts speak of a job or a host, whoever owns it.
+  const bool facts = damage_ && (call.connection == 0 ||
+                                 std::holds_alternative<engine::HostRequest>(call.command));
   if (code == ErrorCode::state_corrupt && (damaged(call.owner) || facts || disk)) {
     return branches_.reach(Branch::owner_refused);
   }
@@ -122,6 +123,7 @@ void Simulation::heard(const Call& call, const engine::HandOver& hand_over) {
         {audit::Sight::What::handed_over, event.id.str(), name_of(call.owner), event.repeat});
     heard_[call.owner].push_back(event.id.str());
   }
+  delivery.seen = true;
   client.held.push_back(hand_over.delivery);
 }
 
@@ -137,6 +139,7 @@ void Simulation::read(const Call& call, const engine::JobView& job,
   if (found == clients_.end() || found->second.dying) return;
   Delivery& delivery = deliveries_[*reported];
   delivery.owner = call.owner;
+  delivery.seen = true;
   for (const std::string& event :
        rows("SELECT event FROM hand_over WHERE delivery = '" + reported->str() + "'")) {
     if (!event.starts_with(job.id.str() + ".")) continue;

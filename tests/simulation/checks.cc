@@ -238,7 +238,7 @@ void Simulation::check_order(const supervise::SuperviseOrder& order) {
   if (!order.launch) return;
   if (status != "running") violated("I11", "a " + status + " job is launched");
   if (started) violated("I10", "job " + order.job.str() + " has started and is launched again");
-  if (damage_ && name_of(damage_->owner) == owner) {
+  if (damage_ && damage_->found && name_of(damage_->owner) == owner) {
     violated("I12", "job " + order.job.str() + " is launched for an owner that does not parse");
   }
   for (const std::string& entry : order.launch->env) {

@@ -336,8 +336,10 @@ std::optional<core::JobFacts> Channel::report(bool calm) {
     return facts;  // and once more later
   }
   reports_.erase(reports_.begin() + static_cast<std::ptrdiff_t>(at));
-  // What has been left behind is told newest last; an old word of it would be a lie.
-  if (!facts.leftovers) told_.push_back(facts);
+  // Never an old word of what was left behind, nor of a launch that had not been: those would lie.
+  if (!facts.leftovers && facts.supervision != core::Supervision::not_launched) {
+    told_.push_back(facts);
+  }
   return facts;
 }
 

@@ -111,6 +111,7 @@ bool Simulation::settle_machine() {
       moved = true;
     } else if (!daemon_->channel->idle()) {
       if (auto facts = daemon_->channel->report(true)) {
+        note("report: " + facts->job.str() + " " + std::string(core::to_word(facts->supervision)));
         post(nullptr, engine::ObservedFacts{std::move(*facts)}, "facts");
       } else {
         daemon_->channel->work(true);
@@ -129,11 +130,18 @@ bool Simulation::settle_machine() {
 void Simulation::take_all(Client& client) {
   for (int round = 0; round < 8 && violations_.empty(); ++round) {
     post(&client, engine::InboxRequest{caller(client), false, false, false, {}}, "inbox");
-    if (client.held.empty()) return;
+    if (client.held.empty()) break;
     const DeliveryId delivery = client.held.back();
     client.held.clear();
     post(&client, engine::FlushedRequest{caller(client), delivery, false}, "has printed");
   }
+  // Some paths take an explicit word only.
+  engine::AckRequest request;
+  request.caller = caller(client);
+  request.ids =
+      rows("SELECT event FROM inbox WHERE state = 'accepted' AND tenant = '" +
+           client.owner.tenant.str() + "' AND session = '" + client.owner.session.str() + "'");
+  if (!request.ids.empty()) post(&client, request, "ack of what is accepted");
 }
 
 // Its open turn comes to an end, unless a job still holds it.
@@ -189,6 +197,13 @@ bool Simulation::serve_session(const core::Owner& owner) {
 
 void Simulation::come_to_rest() {
   note("the faults are over");
+  // Jobs that start a client belong to the person.
+  for (const char* tenant : {"local", "other"}) {
+    const core::Owner person{TenantId(tenant), SessionId("user")};
+    if (std::find(owners_.begin(), owners_.end(), person) == owners_.end()) {
+      owners_.push_back(person);
+    }
+  }
   calm_ = true;
   crash_in_ = 0;
   disk_.clear_trouble();

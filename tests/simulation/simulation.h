@@ -72,6 +72,7 @@ struct Call {
   std::optional<HostKey> key;
   bool answered = false;
   bool refused = false;
+  std::optional<Millis> timeout;
   std::optional<MonoTime> deadline;  // answered by then, whatever happens
 };
 
@@ -104,10 +105,12 @@ class Simulation {
   struct Delivery {
     core::Owner owner;
     std::vector<std::string> events;
+    bool seen = false;
   };
   struct Damage {
     core::Owner owner;
-    std::string cure;  // one statement
+    std::string cure;    // one statement
+    bool found = false;  // by whoever opens the store
   };
 
   // world.cc: the daemon's life and death

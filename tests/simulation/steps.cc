@@ -276,7 +276,7 @@ void Simulation::damage() {
     return text;
   };
   if (!(*opened)->script(set(kind.broken))) return;
-  damage_ = Damage{victim.owner, set(victim.old)};
+  damage_ = Damage{victim.owner, set(victim.old), std::string_view(kind.table) != "launch"};
   note("damaged: " + set(kind.broken));
 }
 

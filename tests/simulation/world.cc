@@ -263,6 +263,7 @@ void Simulation::send() {
   in_daemon([&](engine::Engine& engine) {
     std::vector<engine::Ticket> tickets;
     for (const std::shared_ptr<Call>& call : calls) {
+      if (call->timeout) call->deadline = clock_.mono() + *call->timeout;
       tickets.push_back({call->command, [this, call](Result<engine::Reply> result) {
                            if (!moment("answer")) return;
                            if (call->answered) violated("calls", call->name + " answered twice");
