@@ -212,7 +212,11 @@ class Handler {
   }
 
   Outcome operator()(ConnectionClosed& closed) {
-    if (!closed.last_of) closed.last_of = context_.connections.remove(closed.connection);
+    // Also on another try: a call of that connection may have been tried again before it.
+    auto last_of = context_.connections.remove(closed.connection);
+    if (closed.last_of)
+      last_of.insert(last_of.end(), closed.last_of->begin(), closed.last_of->end());
+    closed.last_of = std::move(last_of);
     TRY(connection_closed(work_, closed.connection));
     for (const core::Owner& owner : *closed.last_of) {
       TRY(check_lease(work_, context_.connections, owner));
@@ -350,6 +354,8 @@ struct OwnerOf {
   // An operator's, who acts on owners that are refused.
   std::optional<core::Owner> operator()(const OwnersRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ReleaseOwnerRequest&) { return std::nullopt; }
+  // It asks whose a call is; the session it finds may be any of the host's.
+  std::optional<core::Owner> operator()(const HostRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ObservedFacts&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }

@@ -275,6 +275,16 @@ Result<void> note_generation(Work& work, store::JobRow& job, const core::JobFact
   return store::set_generation(work.db(), job.id, now);
 }
 
+// Nothing is found of a job that is on record as started: its files are gone, and with them all
+// that could tell of its end, or prove it (I7, I9).
+core::JobFacts files_gone(core::JobFacts facts) {
+  facts.supervision = core::Supervision::lost;
+  facts.exit = core::Exit::unknown("its files are gone, so nobody can tell how it ended");
+  facts.proof = core::Proof::unproven;
+  facts.launch_error.clear();
+  return facts;
+}
+
 Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
   TRY_ASSIGN(const Launched how, launched(work, job));
   return finish(work, job, judge_facts(facts, job, how), facts);
@@ -290,6 +300,9 @@ Result<void> observe(Work& work, const core::JobFacts& facts) {
     return let_go(work, job->id, facts);
   }
   if (job->status != core::JobStatus::running) return {};
+  if (job->started_at && facts.supervision == core::Supervision::not_launched) {
+    return end(work, *job, files_gone(facts));
+  }
   if (!job->started_at && facts.started_at) {
     job->started_at = facts.started_at;
     TRY(store::set_started_at(work.db(), job->id, *facts.started_at));
