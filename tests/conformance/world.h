@@ -90,6 +90,11 @@ class World {
   // Starts, or starts again as after a crash: whatever was in memory is gone.
   Result<void> start();
   void crash() { engine_.reset(); }
+  // The same, and no file of the store is open any more.
+  void close() {
+    engine_.reset();
+    store_.writer.reset();
+  }
 
   std::shared_ptr<Outcome> post(engine::Command command);
   template <class T>
