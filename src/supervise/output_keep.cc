@@ -5,11 +5,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "shim/files.h"
 #include "shim/output_file.h"
 #include "supervise/job_dir.h"
+#include "supervise/output_reader.h"
 
 namespace waybill::supervise {
 
@@ -25,7 +27,13 @@ std::uint64_t output_allocated(const std::string& data_dir, const JobId& job) {
   struct stat info{};
   const std::string path = job_dir_path(data_dir, job) + "/" + shim::kOut;
   if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-  return static_cast<std::uint64_t>(info.st_blocks) * 512;
+  const std::uint64_t blocks = static_cast<std::uint64_t>(info.st_blocks) * 512;
+  if (blocks >= static_cast<std::uint64_t>(info.st_size)) return blocks;
+  // Holes, or bytes that the file system has not found a place for yet: those count as well.
+  OutputReader reader(job_dir_path(data_dir, job));
+  std::uint64_t kept = reader.end();
+  for (const core::Gap& gap : reader.gaps()) kept -= std::min(kept, gap.to - gap.from);
+  return std::max(blocks, kept);
 }
 
 // The list of gaps stays: it is small, and says what there was.
