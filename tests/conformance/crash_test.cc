@@ -182,7 +182,7 @@ void drive_on_and_audit(World& world) {
     if (!taken.hand_over) break;
     for (const auto& event : taken.hand_over->events) {
       // Heard before only as a repeat of the same.
-      if (heard[event.id.str()]++ > 0) EXPECT_TRUE(event.repeat) << event.id.str();
+      EXPECT_TRUE(heard[event.id.str()]++ == 0 || event.repeat) << event.id.str();
     }
     world.ask<std::monostate>(
         engine::FlushedRequest{host("s1", "k1", 2), taken.hand_over->delivery});
