@@ -15,7 +15,7 @@ namespace waybill {
 
 // Every point of the daemon. The crash matrix of the tests is made from this list, and a point that
 // is not in it does not compile.
-inline constexpr std::array<std::string_view, 40> kDaemonCrashPoints{
+inline constexpr std::array<std::string_view, 45> kDaemonCrashPoints{
     "engine.attach.before_commit",  "engine.attach.after_commit",  "engine.attach.after_answer",
     "engine.turn.before_commit",    "engine.turn.after_commit",    "engine.turn.after_answer",
     "engine.run.before_commit",     "engine.run.after_commit",     "engine.run.after_answer",
@@ -29,7 +29,8 @@ inline constexpr std::array<std::string_view, 40> kDaemonCrashPoints{
     "client.call.before_commit",    "client.call.after_commit",    "client.call.after_answer",
     "client.start.before_commit",   "supervise.after_mkdir",       "supervise.after_launch_file",
     "supervise.after_spawn",        "supervise.after_stop_req",    "supervise.after_ctl",
-    "supervise.after_in_close",
+    "supervise.after_in_close",     "reconcile.before_commit",     "reconcile.after_commit",
+    "reconcile.after_mark",         "backup.after_copy",           "backup.after_rename",
 };
 
 // The name of a point of the list above.

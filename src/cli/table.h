@@ -32,6 +32,8 @@ enum class CommandId {
   status,
   shutdown,
   doctor,
+  reconcile,
+  backup,
   hook,
   host,
   setup,

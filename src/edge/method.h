@@ -39,6 +39,8 @@ enum class Method {
   ack,
   status,
   doctor,
+  reconcile,
+  backup,
   shutdown,
   version,
 };

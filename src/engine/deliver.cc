@@ -421,6 +421,7 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   row.wakes = wakes && !(turn && turn->stopped);
   row.created_at = work.now();
   row.due_at = row.created_at;
+  row.repeat = work.repeats();
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());
   TRY(store::insert_inbox(work.db(), row));

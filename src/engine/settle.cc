@@ -342,6 +342,19 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   return finish(work, *job, {core::JobTrigger::fail, ending}, {});
 }
 
+Result<void> end_untold(Work& work, store::JobRow& job, const std::string& actor,
+                        const std::string& why) {
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown(why);
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::supervisor_lost;
+  ending.actor = actor;
+  ending.reason = core::describe(*ending.exit, {}, ending.verdict);
+  ending.stages.reason = core::StagesReason::lost;
+  ending.proof = core::Proof::unproven;
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
+}
+
 Result<void> stop_stuck(Work& work, const JobId& id) {
   TRY(work.settle_owed(core::OwedKind::stop_stuck, id.str()));
   TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "supervise/channel_loop.h"
+#include "supervise/found_job.h"
 
 namespace waybill::supervise {
 
@@ -29,6 +30,12 @@ std::optional<core::OutputFacts> LocalChannel::shorten_output(const JobId& job, 
 }
 void LocalChannel::lower_output_cap(const JobId& job, std::uint64_t cap) {
   loop_->post_cap(job, cap);
+}
+Result<std::vector<JobId>> LocalChannel::directories() {
+  return job_directories(loop_->data_dir());
+}
+Result<FoundJob> LocalChannel::find(const JobId& job) {
+  return find_job_directory(loop_->data_dir(), job, loop_->machine());
 }
 GenerationId LocalChannel::generation() const { return generation_id(loop_->machine()); }
 

@@ -43,6 +43,8 @@ class LocalChannel final : public Channel {
   bool remove_output(const JobId& job) override;
   std::optional<core::OutputFacts> shorten_output(const JobId& job, std::uint64_t cap) override;
   void lower_output_cap(const JobId& job, std::uint64_t cap) override;
+  Result<std::vector<JobId>> directories() override;
+  Result<FoundJob> find(const JobId& job) override;
   GenerationId generation() const override;  // any thread; constant
 
  private:

@@ -21,7 +21,9 @@ std::string content_of(const std::string& path) {
 void DiskImages::opened(const std::string& path) {
   const auto [place, is_new] = files_.try_emplace(path);
   File& file = place->second;
-  if (is_new && std::filesystem::exists(path)) {
+  // Nothing of ours is on its way: what lies there may have been put there by somebody else.
+  const bool idle = !is_new && !file.removed && file.changes.empty();
+  if ((is_new || idle) && std::filesystem::exists(path)) {
     file.synced = content_of(path);
     // An empty one was made by the opening itself, or might as well have been.
     file.durable = !file.synced.empty();
@@ -70,7 +72,8 @@ void DiskImages::fail(Unsynced unsynced, std::uint64_t seed) {
     for (const Change& change : file.changes) {
       if (unsynced == Unsynced::mixed && !change.truncate && random() % 3 == 0) {
         for (std::size_t at = 0; at < change.bytes.size(); at += kSector) {
-          if (coin()) apply(file.synced, {false, change.offset + at, change.bytes.substr(at, kSector)});
+          if (coin())
+            apply(file.synced, {false, change.offset + at, change.bytes.substr(at, kSector)});
         }
         continue;
       }

@@ -110,7 +110,9 @@ std::vector<Step> journey() {
   return {
       [](World& w, Journey&) { return w.post(attach(host())); },
       [](World& w, Journey&) { return w.post(turn(host(), core::TurnVerb::begin)); },
-      [](World& w, Journey& j) { return launch(w, turn_command(host(), "a", "t1"), "k1", j.first); },
+      [](World& w, Journey& j) {
+        return launch(w, turn_command(host(), "a", "t1"), "k1", j.first);
+      },
       [](World& w, Journey& j) { return launch(w, command(host(), "b", "t1"), "k2", j.second); },
       [](World& w, Journey& j) { return launch(w, command(host(), "c"), "k3", j.third); },
       [](World& w, Journey& j) {
@@ -118,9 +120,7 @@ std::vector<Step> journey() {
         facts.tail = std::string(3000, 'x');
         return w.post(engine::ObservedFacts{facts});
       },
-      [took](World& w, Journey& j) {
-        return took(j, w.post(turn(host(), core::TurnVerb::step)));
-      },
+      [took](World& w, Journey& j) { return took(j, w.post(turn(host(), core::TurnVerb::step))); },
       [](World& w, Journey& j) { return w.post(engine::FlushedRequest{host(), j.delivery}); },
       [](World& w, Journey& j) {
         engine::StopRequest stop;
@@ -139,9 +139,7 @@ std::vector<Step> journey() {
         return w.post(engine::ObservedFacts{w.finished_facts(j.second, 0)});
       },
       [took](World& w, Journey& j) { return took(j, w.post(inbox(host()))); },
-      [](World& w, Journey& j) {
-        return w.post(engine::AckRequest{host(), {j.delivery.str()}});
-      },
+      [](World& w, Journey& j) { return w.post(engine::AckRequest{host(), {j.delivery.str()}}); },
   };
 }
 
@@ -195,15 +193,14 @@ void drive_on_and_audit(World& world) {
   for (const std::string& count : endings) EXPECT_EQ(count, "1");
   // Everything that must be heard was, and is acknowledged; nothing else was.
   EXPECT_EQ(texts(world.db(), "SELECT event FROM inbox WHERE state <> 'acked'").size(), 0U);
-  EXPECT_EQ(
-      texts(world.db(),
-            "SELECT job FROM receipt r WHERE name IN ('completed', 'failed') AND NOT EXISTS "
-            "(SELECT 1 FROM inbox i WHERE i.job = r.job)")
-          .size(),
-      0U);
-  EXPECT_EQ(texts(world.db(), "SELECT kind FROM owed WHERE kind IN ('supervise', 'stop_stuck')")
+  EXPECT_EQ(texts(world.db(),
+                  "SELECT job FROM receipt r WHERE name IN ('completed', 'failed') AND NOT EXISTS "
+                  "(SELECT 1 FROM inbox i WHERE i.job = r.job)")
                 .size(),
             0U);
+  EXPECT_EQ(
+      texts(world.db(), "SELECT kind FROM owed WHERE kind IN ('supervise', 'stop_stuck')").size(),
+      0U);
   EXPECT_EQ(*world.db().integer("SELECT running + queued FROM session", {}), 0);
 }
 
@@ -274,7 +271,9 @@ TEST(PowerTest, I6_power_fails_while_the_store_is_made) {
     const std::string path = (dir / "waybill.db").string();
     CrashDisk disk;
     disk.crash_at(n);
-    { const auto made = store::open_store(path, clock); }
+    {
+      const auto made = store::open_store(path, clock);
+    }
     const bool crashed = disk.crashed();
     disk.power_on(Unsynced::mixed, n);
     {

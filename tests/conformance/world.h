@@ -72,6 +72,18 @@ class FakeChannel final : public supervise::Channel {
   std::vector<std::pair<JobId, std::uint64_t>> lowered;
   bool removable = true;
 
+  // Job directories.
+  Result<std::vector<JobId>> directories() override {
+    std::vector<JobId> names;
+    for (const auto& [job, there] : found) names.push_back(job);
+    return names;
+  }
+  Result<supervise::FoundJob> find(const JobId& job) override {
+    const auto one = found.find(job);
+    return one == found.end() ? supervise::FoundJob{job, {}} : one->second;
+  }
+  std::map<JobId, supervise::FoundJob> found;
+
   std::vector<supervise::SuperviseOrder> orders;
   std::vector<JobId> forgotten;
 };
@@ -129,8 +141,14 @@ class World {
   engine::Engine& engine() { return *engine_; }
   std::string path() const { return (dir_ / "waybill.db").string(); }
 
+  // The file of the store as it is now, put elsewhere, and back.
+  void save(const std::string& name);
+  void restore(const std::string& name);
+
   ManualClock clock;
   FakeChannel channel;
+  std::optional<store::Mark> mark;  // what the node has seen
+  bool marks = true;                // whether it is kept
   Settings settings;
   std::vector<std::string> warnings;
   std::vector<core::Owner> watched;
