@@ -53,8 +53,7 @@ class Reconciler {
     store::JobRow job = std::move(**read);
     if (work_.poisoned(job.scope.owner)) return {};
     TRY_ASSIGN(const supervise::FoundJob found, work_.parts().channel.find(id));
-    const bool untold = !found.there && !job.started_at;
-    if (untold) {
+    if (!found.there) {
       // Its directory may have been removed long after it ran: never again (I10).
       work_.repeats(true);
       TRY(end_untold(work_, job, kActor, kUntold));

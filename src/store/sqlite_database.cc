@@ -158,11 +158,18 @@ Result<void> SqliteDatabase::configure(OpenMode mode) {
 }
 
 void SqliteDatabase::accept_store() {
+  accepted_ = true;
   sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
 }
 
 SqliteDatabase::~SqliteDatabase() {
   for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  if (accepted_) {
+    // So that the file alone is the store once nobody serves it. A reader that is in the way may
+    // be.
+    sqlite3_busy_timeout(handle_, 0);
+    sqlite3_wal_checkpoint_v2(handle_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  }
   sqlite3_close(handle_);
 }
 

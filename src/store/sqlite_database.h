@@ -53,6 +53,7 @@ class SqliteDatabase final : public Database {
   };
 
   sqlite3* handle_;
+  bool accepted_ = false;
   mutable bool wrote_nothing_ = false;  // of the last error
   std::unordered_map<std::string, sqlite3_stmt*, TextHash, std::equal_to<>> statements_;
 };

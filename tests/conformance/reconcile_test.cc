@@ -305,6 +305,32 @@ TEST(Reconcile, I10_a_queued_job_runs_only_if_its_directory_shows_that_it_has_no
   EXPECT_TRUE(world.channel.orders[0].launch);
 }
 
+TEST(Reconcile, I9_a_started_job_without_its_directory_has_ended_unseen) {
+  Queue queue;
+  World& world = queue.world;
+  world.channel.found.erase(queue.running);
+  const auto made = world.ask<ReconcileReply>(engine::ReconcileRequest{});
+  EXPECT_EQ(made.ended.size(), 2U);
+  EXPECT_EQ(status_of(world, queue.running), core::JobStatus::failed);
+}
+
+// The same without a store that is behind: its directory was removed while no daemon ran.
+TEST(Jobs, I9_a_started_job_without_its_directory_is_lost_and_never_launched_again) {
+  World world;
+  const JobId job = launched(world, "true");
+  world.started(job);
+  world.crash();
+  ASSERT_TRUE(world.start());
+  core::JobFacts nothing;
+  nothing.job = job;
+  world.post(engine::ObservedFacts{nothing});
+  const auto shown = world.ask<JobReply>(engine::ShowRequest{person(), job}).job;
+  EXPECT_EQ(shown.status, core::JobStatus::failed);
+  EXPECT_EQ(shown.exit->kind, core::ExitKind::unknown);
+  EXPECT_EQ(shown.cause, core::Cause::supervisor_lost);
+  EXPECT_FALSE(world.channel.orders.back().launch);
+}
+
 // ---- the mark ----------------------------------------------------------------------------------
 
 TEST(Mark, I12_a_missing_mark_is_noticed_once_there_was_one) {

@@ -155,6 +155,7 @@ TEST(StoreFaults, O24_a_store_that_another_process_locks_for_8_s_is_waited_for) 
   EXPECT_EQ(daemon.cli({"list", "--all-sessions"}).exit_code, 0);
   EXPECT_EQ(lock.line(), "let go");
   EXPECT_EQ(lock.finish().exit_code, 0);
+  for (int step = 0; step < 32; ++step) ASSERT_TRUE(load.any().line());  // and goes on
   load.stop();
   load.audit();
 }
@@ -329,6 +330,8 @@ TEST_P(InsteadTest, I12_what_is_no_store_is_refused_and_left_as_it_is) {
   EXPECT_EQ(daemon.cli({"run", "--wait", "--", "exit 3"}).exit_code, 3);
   daemon.terminate();
   const std::string path = store_of(daemon);
+  // The file alone is the store now.
+  ASSERT_TRUE(!fs::exists(path + "-wal") || fs::file_size(path + "-wal") == 0);
   const std::string away = daemon.data_dir() + "/away.db";
   fs::rename(path, away);
   GetParam().put(path);
