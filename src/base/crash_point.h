@@ -89,6 +89,12 @@ inline constexpr auto kDaemonCrashPoints = std::to_array<std::string_view>({
     "client.call.after_commit",
     "client.call.after_answer",
     "client.start.before_commit",
+    // Of an operator's work on the store itself.
+    "reconcile.before_commit",
+    "reconcile.after_commit",
+    "reconcile.after_mark",
+    "backup.after_copy",
+    "backup.after_rename",
     // Of what is owed: one pair for each core::OwedKind.
     "owed.supervise.before_effect",
     "owed.supervise.after_effect",

@@ -24,6 +24,8 @@ Result<int> status_command(const Context& context);
 Result<int> shutdown_command(const Context& context);
 Result<int> doctor_command(const Context& context);
 Result<int> owners_command(const Context& context);
+Result<int> reconcile_command(const Context& context);
+Result<int> backup_command(const Context& context);
 Result<int> hook_command(const Context& context);
 Result<int> host_command(const Context& context);
 Result<int> setup_command(const Context& context);

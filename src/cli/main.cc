@@ -61,6 +61,10 @@ Result<int> perform(const Context& context) {
     case CommandId::owners:
     case CommandId::owners_release:
       return owners_command(context);
+    case CommandId::reconcile:
+      return reconcile_command(context);
+    case CommandId::backup:
+      return backup_command(context);
     case CommandId::hook:
       return hook_command(context);
     case CommandId::host:

@@ -352,6 +352,29 @@ void add_node(std::vector<CommandInfo>& out) {
                  R"({"ok","findings":[{"subject","level","message"}],"clients":[{"client","found",)"
                  R"("version","wired","program","on_completion"}]})"});
   out.push_back(
+      {CommandId::reconcile,
+       "",
+       "reconcile",
+       "",
+       0,
+       0,
+       false,
+       {},
+       "After an older store was put back: bring it up to what the job directories say, "
+       "and name the directories that are nobody's (docs/storage.md).",
+       R"({"regressed","incarnation","rebuilt":[{"job","tenant","session","status"}],)"
+       R"("settled":[…],"ended":[…],"quarantined":[{"job","path","started","runs","why"}]})"});
+  out.push_back({CommandId::backup,
+                 "",
+                 "backup",
+                 "FILE",
+                 1,
+                 1,
+                 false,
+                 {},
+                 "Copy the store into a new file, while everything goes on.",
+                 R"({"path","bytes","newest_receipt"})"});
+  out.push_back(
       {CommandId::setup,
        "",
        "setup",
@@ -403,8 +426,8 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 9> kPlannedCommands{
-    "send", "release", "reconcile", "agent", "worker", "answer", "message", "result", "prune"};
+constexpr std::array<std::string_view, 8> kPlannedCommands{"send",   "release", "agent",  "worker",
+                                                           "answer", "message", "result", "prune"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace
@@ -428,8 +451,7 @@ const std::vector<CommandInfo>& commands() {
 }
 
 bool is_planned_command(std::string_view word) {
-  return word == "backup" ||
-         std::find(kPlannedCommands.begin(), kPlannedCommands.end(), word) !=
+  return std::find(kPlannedCommands.begin(), kPlannedCommands.end(), word) !=
              kPlannedCommands.end() ||
          word == "successor" || word == "dispose" || word == "rearm";
 }

@@ -34,6 +34,8 @@ enum class CommandId {
   doctor,
   owners,
   owners_release,
+  reconcile,
+  backup,
   hook,
   host,
   setup,

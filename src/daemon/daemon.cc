@@ -31,6 +31,7 @@
 #include "edge/version.h"
 #include "engine/engine.h"
 #include "engine/queries.h"
+#include "store/backup.h"
 #include "store/open.h"
 #include "supervise/local_channel.h"
 
@@ -38,6 +39,7 @@ namespace waybill::daemon {
 namespace {
 
 constexpr std::size_t kReadsMax = 4096;
+constexpr std::size_t kBackupsMax = 8;
 constexpr Millis kFlushWithin{1000};
 
 Result<std::string> shim_beside_us() {
@@ -87,6 +89,7 @@ struct Daemon::Impl {
   std::unique_ptr<store::SqliteDatabase> reader_database;
   std::optional<engine::Queries> queries;
   std::unique_ptr<Worker> reader;
+  std::unique_ptr<Worker> copier;
   std::unique_ptr<OutputWatch> watch;
   std::unique_ptr<LogWaits> logs;
   std::unique_ptr<Monitors> monitors;
@@ -102,6 +105,7 @@ struct Daemon::Impl {
   Result<void> start_engine();
   Result<void> start_reader();
   Result<void> listen();
+  Result<edge::BackupReply> back_up(const std::string& path) const;
   void end(const std::string& why);
   engine::StatusReply basic_status() const;
 };
@@ -196,6 +200,9 @@ Result<void> Daemon::Impl::start_reader() {
   reader = std::make_unique<Worker>(kReadsMax, [this](const std::string& what) {
     engine->poison("a read met something that cannot happen: " + what);
   });
+  copier = std::make_unique<Worker>(kBackupsMax, [this](const std::string& what) {
+    log->error("a backup met something that cannot happen: " + what);
+  });
   TRY_ASSIGN(watch, OutputWatch::open(loop, dir.path + "/jobs"));
   logs = std::make_unique<LogWaits>(
       loop, *reader, *watch,
@@ -221,7 +228,8 @@ Result<void> Daemon::Impl::listen() {
       [this] {
         return examine(*reader_database, {dir.path, store_path(dir.path), shim_path, settings});
       },
-      [this] { end("a shutdown call"); }, basic_status()});
+      [this] { end("a shutdown call"); }, *copier,
+      [this](const std::string& path) { return back_up(path); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));
   crash_point("start.after_socket");
@@ -234,6 +242,14 @@ Result<void> Daemon::Impl::listen() {
                   [](ConnectionNumber) {}, [this](const std::string& text) { log->warn(text); }});
   server->start();
   return {};
+}
+
+// On the copier's thread.
+Result<edge::BackupReply> Daemon::Impl::back_up(const std::string& path) const {
+  TRY_ASSIGN(const store::BackupMade made,
+             store::make_backup({store_path(dir.path), seal_key_path(dir.path), path}, clock));
+  log->info("backup of receipt " + std::to_string(made.newest_receipt) + " in " + path);
+  return edge::BackupReply{path, made.bytes, made.newest_receipt};
 }
 
 engine::StatusReply Daemon::Impl::basic_status() const {
@@ -254,6 +270,7 @@ void Daemon::Impl::end(const std::string& why) {
   log->info("ends: " + why + "; jobs run on");
   engine->stop();
   reader->stop();
+  copier->stop();
   monitors->stop();
   // After the answers that both threads have posted to the loop.
   loop.post([this] {

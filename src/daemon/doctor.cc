@@ -18,7 +18,9 @@
 #include "base/unique_fd.h"
 #include "daemon/data_dir.h"
 #include "engine/output_room.h"
+#include "store/jobs.h"
 #include "supervise/cgroup_root.h"
+#include "supervise/found_job.h"
 
 namespace waybill::daemon {
 namespace {
@@ -184,6 +186,30 @@ Finding sandbox_finding() {
               (in_path("bwrap") ? "found" : "not found")};
 }
 
+// Directories without a row: of a store that was lost or put back, or put there by hand.
+Finding directories_finding(store::Database& reader, const DoctorPlace& place) {
+  constexpr std::size_t kNamedMax = 5;
+  const auto directories = supervise::job_directories(place.data_dir);
+  if (!directories) return {"jobs", Level::warning, directories.error().message};
+  const supervise::MachineGeneration machine = supervise::read_machine_generation();
+  std::size_t count = 0;
+  std::string names;
+  for (const JobId& job : *directories) {
+    const auto known = store::has_job(reader, job);
+    if (!known) return {"jobs", Level::warning, known.error().message};
+    if (*known || !supervise::has_start_record(place.data_dir, job)) continue;
+    if (++count > kNamedMax) continue;
+    const bool runs = supervise::main_process_lives(place.data_dir, job, machine);
+    names += (names.empty() ? "" : ", ") + job.str() + (runs ? " (runs)" : "");
+  }
+  const std::string all = std::to_string(directories->size()) + " directories";
+  if (count == 0) return {"jobs", Level::ok, all + ", each with its row"};
+  return {"jobs", Level::warning,
+          std::to_string(count) + " of " + all + " may have run a command and have no row: " +
+              names + (count > kNamedMax ? ", …" : "") +
+              "; they are kept and never run, and `waybill reconcile` tells more"};
+}
+
 }  // namespace
 
 Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers) {
@@ -224,7 +250,7 @@ Finding judge_space(const std::string& data_dir, const supervise::DiskSpace& spa
 std::vector<Finding> examine(store::Database& reader, const DoctorPlace& place) {
   return {store_finding(reader, place), shim_finding(place), data_dir_finding(place),
           space_finding(place),         survival_finding(),  limits_finding(),
-          cgroup_finding(place),        sandbox_finding()};
+          cgroup_finding(place),        sandbox_finding(),   directories_finding(reader, place)};
 }
 
 }  // namespace waybill::daemon

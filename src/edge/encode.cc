@@ -89,6 +89,29 @@ json::value encode_told(const std::optional<core::Monitor>& monitor) {
                       {"events_max", monitor->events_max}};
 }
 
+json::array encode_reconciled(const std::vector<engine::ReconciledJob>& jobs) {
+  json::array list;
+  for (const engine::ReconciledJob& one : jobs) {
+    list.push_back(json::object{{"job", text(one.job.str())},
+                                {"tenant", text(one.owner.tenant.str())},
+                                {"session", text(one.owner.session.str())},
+                                {"status", word(one.status)}});
+  }
+  return list;
+}
+
+json::array encode_quarantined(const std::vector<engine::QuarantinedJob>& jobs) {
+  json::array list;
+  for (const engine::QuarantinedJob& one : jobs) {
+    list.push_back(json::object{{"job", text(one.job.str())},
+                                {"path", text(one.path)},
+                                {"started", one.started},
+                                {"runs", one.runs},
+                                {"why", text(one.why)}});
+  }
+  return list;
+}
+
 struct ReplyEncoder {
   const Settings& settings;
 
@@ -156,6 +179,14 @@ struct ReplyEncoder {
                                     {"jobs", std::move(jobs)}});
     }
     return json::object{{"owners", std::move(owners)}};
+  }
+  json::value operator()(const engine::ReconcileReply& reply) const {
+    return json::object{{"regressed", reply.regressed},
+                        {"incarnation", text(reply.incarnation)},
+                        {"rebuilt", encode_reconciled(reply.rebuilt)},
+                        {"settled", encode_reconciled(reply.settled)},
+                        {"ended", encode_reconciled(reply.ended)},
+                        {"quarantined", encode_quarantined(reply.quarantined)}};
   }
 };
 

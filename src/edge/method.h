@@ -41,6 +41,8 @@ enum class Method {
   doctor,
   owner_list,
   owner_release,
+  reconcile,
+  backup,
   shutdown,
   version,
 };

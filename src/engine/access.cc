@@ -239,6 +239,14 @@ Result<void> host_gone(Work& work, const HostGone& gone) {
   return lapse(work, *session);
 }
 
+Result<void> void_host(Work& work, const core::Owner& owner) {
+  TRY_ASSIGN(store::SessionRow * session, work.session(owner));
+  session->host_key_hash.clear();
+  session->host_pid.reset();
+  session->host_pid_start.reset();
+  return lapse(work, *session);
+}
+
 Result<void> renew_leases_after_restart(Work& work) {
   TRY_ASSIGN(const std::vector<store::SessionRow> live, store::live_sessions(work.db()));
   for (const store::SessionRow& row : live) {

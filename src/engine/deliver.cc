@@ -427,6 +427,7 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   row.wakes = wakes && !(turn && turn->stopped);
   row.created_at = work.now();
   // Not held back: `due_at` stays at zero, so that a clock that is set back holds nothing back.
+  row.repeat = work.repeats();
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());
   TRY(store::insert_inbox(work.db(), row));

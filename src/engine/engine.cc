@@ -22,6 +22,14 @@ constexpr Millis kTimersPause{1000};
 // ---- start -------------------------------------------------------------------------------------
 
 Result<void> Engine::Impl::open() {
+  TRY(load());
+  if (!parts_.regressed.empty()) return {};  // what runs, runs on; what is there, is kept
+  if (parts_.copy) TRY(take_copy());
+  return recover();
+}
+
+// Everything that is kept in memory, from rows.
+Result<void> Engine::Impl::load() {
   TRY_ASSIGN(sequences_.job, store::max_job_seq(parts_.database));
   TRY_ASSIGN(sequences_.node, store::max_node_seq(parts_.database));
   TRY_ASSIGN(sequences_.inbox, store::max_inbox_seq(parts_.database));
@@ -29,9 +37,14 @@ Result<void> Engine::Impl::open() {
   TRY_ASSIGN(const std::vector<store::BadRow> bad, store::check_live_rows(parts_.database));
   Work work(parts_, sequences_, poisoned_owners_);
   for (const store::BadRow& row : bad) work.poison(row.owner, row.what);
+  return {};
+}
 
+// What is owed, from rows.
+Result<void> Engine::Impl::recover() {
+  Work work(parts_, sequences_, poisoned_owners_);
   TRY(parts_.database.begin());
-  const auto recover = [&]() -> Result<void> {
+  const auto derive = [&]() -> Result<void> {
     TRY(check_place(work));
     TRY(refuse_unrecoverable(work));
     TRY(return_rows_of_earlier_daemon(work));
@@ -41,11 +54,12 @@ Result<void> Engine::Impl::open() {
     crash_point("open.before_commit");
     return parts_.database.commit();
   };
-  if (auto recovered = recover(); !recovered) {
+  if (auto recovered = derive(); !recovered) {
     parts_.database.rollback();
     return recovered;
   }
   crash_point("open.after_commit");
+  mark();
   perform(work.after());
   crash_point("open.after_effects");
   return {};
@@ -104,7 +118,7 @@ void Engine::Impl::start_monitors(const store::JobRow& job) {
 // ---- time --------------------------------------------------------------------------------------
 
 void Engine::Impl::tick() {
-  if (!poisoned_.empty()) return;
+  if (!poisoned_.empty() || !parts_.regressed.empty()) return;
   const MonoTime now = parts_.clock.mono();
   std::vector<Item> items;
   for (auto& [owner, list] : waiters_) {
@@ -129,7 +143,7 @@ void Engine::Impl::tick() {
 }
 
 std::optional<Millis> Engine::Impl::next_due() const {
-  if (!poisoned_.empty()) return std::nullopt;
+  if (!poisoned_.empty() || !parts_.regressed.empty()) return std::nullopt;
   std::optional<Millis> due;
   const auto consider = [&](Millis left) {
     left = std::max(left, Millis(0));

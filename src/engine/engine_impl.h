@@ -54,9 +54,18 @@ class Engine::Impl {
   std::optional<Millis> next_due() const;
   void close();
   const std::string& poisoned() const { return poisoned_; }
+  const std::string& regressed() const { return parts_.regressed; }
 
  private:
   enum class Outcome { committed, voided };
+
+  Result<void> load();
+  Result<void> recover();
+  void answer_regressed(const Ticket& ticket);
+  Result<Reply> reconcile_now();
+  Result<ReconcileReply> commit_reconciled();
+  Result<void> take_copy();
+  void mark() const;
 
   Outcome transact(const std::vector<Item>& items, Error& why);
   bool run_item(Work& work, const Item& item, std::vector<Answer>& answers);

@@ -9,6 +9,7 @@
 #include "engine/monitors.h"
 #include "engine/output_room.h"
 #include "engine/owners.h"
+#include "engine/reconcile.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
@@ -229,6 +230,12 @@ class Handler {
     return reply(std::monostate{});
   }
 
+  // Nothing is behind: it names what is quarantined.
+  Outcome operator()(const ReconcileRequest&) {
+    TRY_ASSIGN(ReconcileReply named, name_quarantined(work_));
+    return reply(std::move(named));
+  }
+
   Outcome operator()(const StopAllRequest& request) {
     TRY_ASSIGN(std::vector<store::JobRow> live, attachable_jobs(work_));
     if (look_.first) {
@@ -360,6 +367,7 @@ struct OwnerOf {
   std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const ReconcileRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }
   template <class Request>
   std::optional<core::Owner> operator()(const Request& request) {

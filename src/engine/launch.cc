@@ -339,6 +339,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
 }
 
 Result<void> fill_slots(Work& work) {
+  if (work.slots_held()) return {};
   while (work.sequences().running < work.settings().running_per_node) {
     // Counts in session rows must be on disk before the store is asked who is next.
     TRY(work.flush());
@@ -363,6 +364,24 @@ Result<void> fill_slots(Work& work) {
   }
   return {};
 }
+
+namespace {
+
+Result<supervise::Origin> origin_of(Work& work, const store::JobRow& job) {
+  supervise::Origin origin;
+  origin.scope = job.scope;
+  origin.owner = job.owner;
+  origin.wake = job.wake;
+  origin.label = job.label;
+  TRY_ASSIGN(const std::optional<IdempotencyKey> key, store::key_of_job(work.db(), job.id));
+  if (key) origin.key = key->str();
+  origin.fingerprint = job.fingerprint;
+  origin.incarnation = work.parts().incarnation;
+  origin.accepted_at = job.created_at;
+  return origin;
+}
+
+}  // namespace
 
 Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRow& job) {
   supervise::SuperviseOrder order;
@@ -391,6 +410,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
   TRY_ASSIGN(LaunchSecret secret, unpack_launch(packed));
   supervise::LaunchOrder launch;
   launch.job = job.id;
+  TRY_ASSIGN(launch.origin, origin_of(work, job));
   launch.node_seq = work.sequences().node;
   launch.shell = row->shell;
   launch.wrapper = row->wrapper;

@@ -52,6 +52,7 @@ struct PassPoints {
   void operator()(const SessionWaitRequest&) const {}
   void operator()(const StatusRequest&) const {}
   void operator()(const OwnersRequest&) const {}
+  void operator()(const ReconcileRequest&) const {}  // its own transaction (engine/regressed.cc)
 };
 #undef WAYBILL_POINTS
 

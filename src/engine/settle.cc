@@ -292,9 +292,16 @@ Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
 
 }  // namespace
 
-Result<void> observe(Work& work, const core::JobFacts& facts) {
-  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), facts.job));
+Result<void> observe(Work& work, const core::JobFacts& seen) {
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), seen.job));
   if (!job) return {};  // files without a row: not ours to act on
+  core::JobFacts facts = seen;
+  if (job->started_at && facts.supervision == core::Supervision::not_launched) {
+    // It did start, whatever has become of the files that said so.
+    facts.supervision = core::Supervision::lost;
+    facts.exit = core::Exit::unknown("the job's directory is gone, and nobody saw the end");
+    facts.proof = core::Proof::unproven;
+  }
   if (core::is_terminal(job->status)) {
     TRY(note_leftovers(work, *job, facts));
     return let_go(work, job->id, facts);
@@ -380,6 +387,19 @@ Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason) 
   ending.proof = core::Proof::unproven;
   ending.stages.reason = core::StagesReason::lost;
   if (auto output = work.parts().channel.output_of(job.id)) ending.output = std::move(*output);
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
+}
+
+Result<void> end_untold(Work& work, store::JobRow& job, const std::string& actor,
+                        const std::string& why) {
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown(why);
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::supervisor_lost;
+  ending.actor = actor;
+  ending.reason = core::describe(*ending.exit, {}, ending.verdict);
+  ending.stages.reason = core::StagesReason::lost;
+  ending.proof = core::Proof::unproven;
   return finish(work, job, {core::JobTrigger::fail, ending}, {});
 }
 

@@ -1,6 +1,7 @@
 // Commands and their commit: a savepoint each, one transaction, answers after it.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/retry.h"
@@ -21,6 +22,17 @@ bool happened(const Command& command) {
 }  // namespace
 
 void Engine::Impl::run_batch(std::vector<Ticket> batch) {
+  if (!parts_.regressed.empty() && poisoned_.empty()) {
+    // One after the other: what comes after `reconcile` is served as ever.
+    for (auto ticket = batch.begin(); ticket != batch.end(); ++ticket) {
+      if (!parts_.regressed.empty()) {
+        answer_regressed(*ticket);
+        continue;
+      }
+      return run_batch({std::make_move_iterator(ticket), std::make_move_iterator(batch.end())});
+    }
+    return;
+  }
   std::vector<Item> items;
   std::map<core::Owner, Result<void>> rooms;
   for (Ticket& ticket : batch) {
@@ -170,6 +182,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     if (!parts_.database.wrote_nothing()) poison(error);
     return give_up(error);
   }
+  if (sequences_.node != before.node) mark();
   if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);
   for (const core::OwedKind kind : done) pass(kind, OwedMoment::after);

@@ -94,6 +94,13 @@ class Work {
                         WallTime due_at);
   Result<void> settle_owed(core::OwedKind kind, std::string_view key);
 
+  // Slots are not filled in this transaction: what is queued may have run (reconcile).
+  void hold_slots() { slots_held_ = true; }
+  bool slots_held() const { return slots_held_; }
+  // Events that are made now may have been heard before.
+  void repeats(bool may_be) { repeats_ = may_be; }
+  bool repeats() const { return repeats_; }
+
   void supervise(const JobId& job) { after_.supervise.insert(job); }
   void forget(const JobId& job) { after_.forget.insert(job); }
   void unmonitor(const JobId& job) { after_.unmonitor.insert(job); }
@@ -132,6 +139,8 @@ class Work {
   PoisonedOwners& poisoned_;
   std::map<core::Owner, Cached> sessions_;
   After after_;
+  bool slots_held_ = false;
+  bool repeats_ = false;
 };
 
 std::string owner_key(const core::Owner& owner);

@@ -160,6 +160,11 @@ Result<std::uint64_t> count_all_live_inbox(Database& db) {
   return static_cast<std::uint64_t>(count);
 }
 
+Result<void> mark_pending_as_repeats(Database& db) {
+  TRY(db.run("UPDATE inbox SET repeat = 1 WHERE acked_at IS NULL", {}));
+  return {};
+}
+
 Result<std::uint64_t> max_inbox_seq(Database& db) {
   TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(seq) FROM inbox", {}));
   return static_cast<std::uint64_t>(seq);

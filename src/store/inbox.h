@@ -64,6 +64,8 @@ Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db);
 Result<std::uint64_t> count_live_inbox(Database& db, const core::Owner& owner);
 Result<std::uint64_t> count_all_live_inbox(Database& db);
 Result<std::uint64_t> max_inbox_seq(Database& db);
+// What is pending may have been heard, as far as this store can tell.
+Result<void> mark_pending_as_repeats(Database& db);
 
 struct HandOverRow {
   DeliveryId delivery;

@@ -1,5 +1,7 @@
 #include "store/jobs.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "store/json_columns.h"
 
@@ -489,8 +491,43 @@ Result<std::uint64_t> max_job_seq(Database& db) {
 }
 
 Result<std::uint64_t> max_node_seq(Database& db) {
-  TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(node_seq) FROM receipt", {}));
-  return static_cast<std::uint64_t>(seq);
+  TRY_ASSIGN(const std::int64_t there, db.integer("SELECT max(node_seq) FROM receipt", {}));
+  TRY_ASSIGN(const std::int64_t given,
+             db.integer("SELECT CAST(value AS BIGINT) FROM meta WHERE key = 'newest_receipt'", {}));
+  return static_cast<std::uint64_t>(std::max(there, given));
+}
+
+Result<void> raise_newest_receipt(Database& db, std::uint64_t newest) {
+  TRY_ASSIGN(const std::uint64_t now, max_node_seq(db));
+  if (newest <= now) return {};
+  TRY(
+      db.run("INSERT INTO meta (key, value) VALUES ('newest_receipt', $1) "
+             "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+             {std::to_string(newest)}));
+  return {};
+}
+
+Result<std::optional<IdempotencyKey>> key_of_job(Database& db, const JobId& job) {
+  return db.first<IdempotencyKey>(
+      "SELECT key FROM idempotency WHERE job = $1", {job},
+      [](const Row& row) -> Result<IdempotencyKey> { return IdempotencyKey(row.string(0)); });
+}
+
+Result<bool> has_job(Database& db, const JobId& job) {
+  TRY_ASSIGN(const std::int64_t found,
+             db.integer("SELECT count(*) FROM job WHERE job = $1", {job}));
+  return found > 0;
+}
+
+Result<std::vector<JobId>> live_job_ids(Database& db) {
+  static const std::string sql =
+      "SELECT job FROM job WHERE " + std::string(kLive) + " ORDER BY seq";
+  std::vector<JobId> jobs;
+  TRY(db.each(sql, {}, [&](const Row& row) -> Result<void> {
+    jobs.emplace_back(row.string(0));
+    return {};
+  }));
+  return jobs;
 }
 
 }  // namespace waybill::store

@@ -165,7 +165,18 @@ Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& 
 Result<void> insert_key(Database& db, const core::Owner& owner, const IdempotencyKey& key,
                         const IdempotencyRow& row, WallTime at);
 
+// The key that made the job, if one did.
+Result<std::optional<IdempotencyKey>> key_of_job(Database& db, const JobId& job);
+
+Result<bool> has_job(Database& db, const JobId& job);
+// Also of rows that do not parse.
+Result<std::vector<JobId>> live_job_ids(Database& db);
+
 Result<std::uint64_t> max_job_seq(Database& db);
+// The highest receipt number that was ever given: of the receipts that are there, and of those that
+// were removed.
 Result<std::uint64_t> max_node_seq(Database& db);
+// From now on it is at least that.
+Result<void> raise_newest_receipt(Database& db, std::uint64_t newest);
 
 }  // namespace waybill::store

@@ -77,6 +77,17 @@ class FakeChannel final : public supervise::Channel {
 
   GenerationId machine{"g1"};
   std::set<JobId> ended;  // with a final record
+  // Job directories.
+  Result<std::vector<JobId>> directories() override {
+    std::vector<JobId> names;
+    for (const auto& [job, there] : found) names.push_back(job);
+    return names;
+  }
+  Result<supervise::FoundJob> find(const JobId& job) override {
+    const auto one = found.find(job);
+    return one == found.end() ? supervise::FoundJob{job, {}} : one->second;
+  }
+  std::map<JobId, supervise::FoundJob> found;
 
   std::vector<supervise::SuperviseOrder> orders;
   std::vector<JobId> forgotten;
@@ -96,6 +107,11 @@ class World {
   // Starts, or starts again as after a crash: whatever was in memory is gone.
   Result<void> start();
   void crash() { engine_.reset(); }
+  // The same, and no file of the store is open any more.
+  void close() {
+    engine_.reset();
+    store_.writer.reset();
+  }
 
   std::shared_ptr<Outcome> post(engine::Command command);
   template <class T>
@@ -130,8 +146,14 @@ class World {
   engine::Engine& engine() { return *engine_; }
   std::string path() const { return (dir_ / "waybill.db").string(); }
 
+  // The file of the store as it is now, put elsewhere, and back.
+  void save(const std::string& name);
+  void restore(const std::string& name);
+
   ManualClock clock;
   FakeChannel channel;
+  std::optional<store::Mark> mark;  // what the node has seen
+  bool marks = true;                // whether it is kept
   Settings settings;
   core::Node node{"m1", 7, 1000};
   std::vector<std::string> warnings;
