@@ -15,7 +15,7 @@ namespace waybill {
 
 // Every point of the daemon. The crash matrix of the tests is made from this list, and a point that
 // is not in it does not compile.
-inline constexpr std::array<std::string_view, 40> kDaemonCrashPoints{
+inline constexpr std::array<std::string_view, 46> kDaemonCrashPoints{
     "engine.attach.before_commit",  "engine.attach.after_commit",  "engine.attach.after_answer",
     "engine.turn.before_commit",    "engine.turn.after_commit",    "engine.turn.after_answer",
     "engine.run.before_commit",     "engine.run.after_commit",     "engine.run.after_answer",
@@ -24,6 +24,8 @@ inline constexpr std::array<std::string_view, 40> kDaemonCrashPoints{
     "engine.flushed.before_commit", "engine.flushed.after_commit", "engine.flushed.after_answer",
     "engine.ack.before_commit",     "engine.ack.after_commit",     "engine.ack.after_answer",
     "engine.stop.before_commit",    "engine.stop.after_commit",    "engine.stop.after_answer",
+    "engine.prune.before_commit",   "engine.prune.after_commit",   "engine.prune.after_answer",
+    "prune.before_files",           "prune.between_files",         "prune.after_files",
     "engine.monitor.before_commit", "engine.monitor.after_commit", "engine.monitor.after_answer",
     "client.detach.before_commit",  "client.detach.after_commit",  "client.detach.after_answer",
     "client.call.before_commit",    "client.call.after_commit",    "client.call.after_answer",

@@ -23,6 +23,7 @@ Result<int> mcp_command(const Context& context);
 Result<int> status_command(const Context& context);
 Result<int> shutdown_command(const Context& context);
 Result<int> doctor_command(const Context& context);
+Result<int> prune_command(const Context& context);
 Result<int> hook_command(const Context& context);
 Result<int> host_command(const Context& context);
 Result<int> setup_command(const Context& context);

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "store/open.h"
 #include "store/sealer.h"
+#include "supervise/identity.h"
 
 namespace waybill::daemon {
 namespace {
@@ -22,7 +23,8 @@ class Seat final : public EngineSeat {
         sealer_(std::move(sealer)),
         engine_(engine::Parts{*store_.writer, sealer_, parts.channel, parts.clock, parts.data_dir,
                               std::string(edge::kVersion), store_.incarnation, parts.settings,
-                              parts.watch_host, parts.monitor, parts.warn}) {}
+                              parts.watch_host, parts.monitor, parts.warn,
+                              supervise::monotonic_clock_id()}) {}
 
   Result<void> open() { return engine_.open(); }
 

@@ -40,6 +40,7 @@ enum class Method {
   status,
   doctor,
   shutdown,
+  prune,
   version,
 };
 

@@ -43,14 +43,15 @@ struct StopAllRequest {
   Millis timeout{30000};
 };
 
-using Command =
-    std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest, DetachRequest,
-                 SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
-                 ReturnedRequest, WakeRequest, CallRequest, HostRequest, AckRequest, StatusRequest,
-                 ObservedFacts, MonitorTold, ConnectionClosed, HostGone, StopAllRequest>;
+using Command = std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest,
+                             DetachRequest, SessionShowRequest, SessionWaitRequest, TurnRequest,
+                             InboxRequest, FlushedRequest, ReturnedRequest, WakeRequest,
+                             CallRequest, HostRequest, AckRequest, StatusRequest, ObservedFacts,
+                             MonitorTold, ConnectionClosed, HostGone, StopAllRequest, PruneRequest>;
 
-using Reply = std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView,
-                           TurnReply, InboxReply, WakeReply, HostReply, AckReply, StatusReply>;
+using Reply =
+    std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView, TurnReply,
+                 InboxReply, WakeReply, HostReply, AckReply, StatusReply, PruneReply>;
 
 // Called exactly once, on the engine's thread, after the commit that the answer depends on.
 using Done = std::function<void(Result<Reply>)>;

@@ -7,6 +7,7 @@
 #include "engine/deliver.h"
 #include "engine/engine_impl.h"
 #include "engine/jobs.h"
+#include "engine/retention.h"
 #include "store/check.h"
 #include "store/monitors.h"
 
@@ -20,12 +21,13 @@ constexpr Millis kTimersPause{1000};
 // ---- start -------------------------------------------------------------------------------------
 
 Result<void> Engine::Impl::open() {
+  TRY(due_.open(parts_.database));
   TRY_ASSIGN(sequences_.job, store::max_job_seq(parts_.database));
   TRY_ASSIGN(sequences_.node, store::max_node_seq(parts_.database));
   TRY_ASSIGN(sequences_.inbox, store::max_inbox_seq(parts_.database));
   TRY_ASSIGN(sequences_.running, store::count_running(parts_.database));
   TRY_ASSIGN(const std::vector<store::BadRow> bad, store::check_live_rows(parts_.database));
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   for (const store::BadRow& row : bad) work.poison(row.owner, row.what);
 
   TRY(parts_.database.begin());
@@ -33,13 +35,16 @@ Result<void> Engine::Impl::open() {
     TRY(return_rows_of_earlier_daemon(work));
     TRY(renew_leases_after_restart(work));
     TRY(recover_jobs(work));
+    TRY(plan_prune(work));
     TRY(work.flush());
+    TRY(due_.keep(parts_.database, true));
     return parts_.database.commit();
   };
   if (auto recovered = recover(); !recovered) {
     parts_.database.rollback();
     return recovered;
   }
+  due_.kept();
   perform(work.after());
   return {};
 }
@@ -47,7 +52,7 @@ Result<void> Engine::Impl::open() {
 // ---- effects -----------------------------------------------------------------------------------
 
 void Engine::Impl::perform(const Work::After& after) {
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   for (const JobId& job : after.supervise) supervise(work, job);
   for (const JobId& job : after.forget) parts_.channel.forget(job);
   for (const JobId& job : after.unmonitor) {
@@ -99,7 +104,7 @@ void Engine::Impl::tick() {
     }
   }
   const auto timer = store::next_timer(parts_.database);
-  timers_due_ = timer && *timer && **timer <= parts_.clock.wall() && timers_after_ <= now;
+  timers_due_ = timer && *timer && **timer <= due_.now() && timers_after_ <= now;
   if (!items.empty() || timers_due_) {
     Error why{ErrorCode::unavailable, {}};
     const bool done = transact(items, why) == Outcome::committed;
@@ -131,7 +136,7 @@ std::optional<Millis> Engine::Impl::next_due() const {
   if (const auto room = room_.due_in(sequences_.running > 0)) consider(*room);
   const auto timer = store::next_timer(parts_.database);
   if (timer && *timer) {
-    const Millis left = **timer - parts_.clock.wall();
+    const Millis left = **timer - due_.now();
     consider(std::max(left, std::chrono::ceil<Millis>(timers_after_ - now)));
   }
   return due;
@@ -156,7 +161,7 @@ void Engine::Impl::poison(const Error& error) {
 }
 
 Result<Reply> Engine::Impl::answer_poisoned(const Command& command) {
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   Context shared = context();
   if (auto read = read_only(work, shared, command)) {
     if (auto* status = *read ? std::get_if<StatusReply>(&**read) : nullptr)

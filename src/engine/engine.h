@@ -36,6 +36,8 @@ struct Parts {
   std::function<void(const JobId&, std::vector<core::Monitor>)> monitor;
   // Something a person should see in the log: an effect that failed, a poisoned owner.
   std::function<void(const std::string&)> warn;
+  // Which run of the machine's monotonic clock this is; "" when that is not known.
+  std::string boot = {};
 };
 
 // Trims what a supervisor reported to what is kept: the tail of the output becomes rendered text of

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/due_clock.h"
 #include "engine/engine.h"
 #include "engine/handle.h"
 #include "engine/output_room.h"
@@ -73,6 +74,7 @@ class Engine::Impl {
   bool waits(const Waiter* wanted) const;
   void forget_waiter(const Waiter* gone);
   void poison(const Error& error);
+  Work make_work() { return {parts_, due_, sequences_, poisoned_owners_}; }
   void tell_refused();
   void look_for_room(RunRequest& run, std::map<core::Owner, Result<void>>& rooms);
   void hold(const Item& item);
@@ -90,6 +92,7 @@ class Engine::Impl {
 
   Parts parts_;
   OutputRoom room_{parts_, [this](const Error& error) { poison(error); }};
+  DueClock due_{parts_.clock, parts_.boot, parts_.warn};
   bool passes_ = false;  // the transaction that was given up may do later: nothing was written
   Sequences sequences_;
   KeyedConnections connections_;

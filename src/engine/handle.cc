@@ -8,6 +8,7 @@
 #include "engine/jobs.h"
 #include "engine/monitors.h"
 #include "engine/output_room.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
@@ -213,6 +214,11 @@ class Handler {
     return reply(std::monostate{});
   }
 
+  Outcome operator()(const PruneRequest& request) {
+    TRY_ASSIGN(PruneReply pruned, prune_now(work_, request));
+    return reply(std::move(pruned));
+  }
+
   Outcome operator()(const StopAllRequest& request) {
     TRY_ASSIGN(std::vector<store::JobRow> live, store::live_jobs(work_.db()));
     if (look_.first) {
@@ -339,6 +345,7 @@ struct OwnerOf {
   std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const PruneRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }
   template <class Request>
   std::optional<core::Owner> operator()(const Request& request) {
@@ -429,6 +436,8 @@ Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
       const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
       return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");
     }
+    case core::OwedKind::prune:
+      return prune_due(work);
     case core::OwedKind::wake:
       return wake_due(work, owed.owner);
     case core::OwedKind::supervise:

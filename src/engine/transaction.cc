@@ -129,7 +129,7 @@ void Engine::Impl::retry_held() {
 // A full disk takes no answer from those who only look.
 Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& why) {
   if (!passes_) return fail(why);
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   Context shared = context();
   auto read = read_only(work, shared, command);
   return read ? std::move(*read) : Result<Reply>(fail(why));
@@ -137,7 +137,7 @@ Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& w
 
 Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Error& why) {
   const Sequences before = sequences_;
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   std::vector<Answer> answers;
   const auto give_up = [&](const Error& error) {
     passes_ = parts_.database.wrote_nothing();
@@ -161,6 +161,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     if (!run_item(work, item, answers)) return give_up(lost);
   }
   if (!look_at_waiters(work, answers)) return give_up(lost);
+  if (!due_.keep(parts_.database)) return give_up(lost);
   pass_points(items, Moment::before_commit);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error& error = committed.error();
@@ -168,6 +169,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     if (!parts_.database.wrote_nothing()) poison(error);
     return give_up(error);
   }
+  due_.kept();
   if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);
   give(answers);

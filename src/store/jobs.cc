@@ -1,7 +1,10 @@
 #include "store/jobs.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "store/json_columns.h"
+#include "store/retention.h"
 
 namespace waybill::store {
 namespace {
@@ -137,11 +140,11 @@ Result<void> insert_job(Database& db, const JobRow& job) {
 Result<void> insert_launch(Database& db, const LaunchRow& launch) {
   static const std::string sql =
       "INSERT INTO launch (job, shell, deadline_ms, grace_ms, cap_bytes, head_bytes, leftovers, "
-      "sealed, umask, wrapper, stdin, pty) "
-      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+      "sealed, umask, wrapper, stdin, pty, key) "
+      "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
   TRY(db.run(sql, {launch.job, launch.shell, launch.deadline, launch.grace, launch.cap_bytes,
                    launch.head_bytes, launch.leftovers, Bytes{launch.sealed}, launch.umask,
-                   encode_texts(launch.wrapper), launch.stdin_policy, launch.pty}));
+                   encode_texts(launch.wrapper), launch.stdin_policy, launch.pty, launch.key}));
   return {};
 }
 
@@ -447,11 +450,12 @@ Result<void> set_leftover_stop(Database& db, const JobId& job, const StopRow& st
 Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& owner,
                                                const IdempotencyKey& key) {
   static const std::string sql =
-      "SELECT job, fingerprint FROM idempotency WHERE tenant = $1 AND session = $2 AND key = $3";
-  return db.first<IdempotencyRow>(sql, {owner.tenant, owner.session, key},
-                                  [](const Row& row) -> Result<IdempotencyRow> {
-                                    return IdempotencyRow{JobId(row.string(0)), row.string(1)};
-                                  });
+      "SELECT job, fingerprint, gone_at FROM idempotency WHERE tenant = $1 AND session = $2 AND "
+      "key = $3";
+  return db.first<IdempotencyRow>(
+      sql, {owner.tenant, owner.session, key}, [](const Row& row) -> Result<IdempotencyRow> {
+        return IdempotencyRow{JobId(row.string(0)), row.string(1), !row.null(2)};
+      });
 }
 
 Result<void> insert_key(Database& db, const core::Owner& owner, const IdempotencyKey& key,
@@ -465,12 +469,14 @@ Result<void> insert_key(Database& db, const core::Owner& owner, const Idempotenc
 
 Result<std::uint64_t> max_job_seq(Database& db) {
   TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(seq) FROM job", {}));
-  return static_cast<std::uint64_t>(seq);
+  TRY_ASSIGN(const std::uint64_t given, high_water(db, "job"));
+  return std::max(static_cast<std::uint64_t>(seq), given);
 }
 
 Result<std::uint64_t> max_node_seq(Database& db) {
   TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(node_seq) FROM receipt", {}));
-  return static_cast<std::uint64_t>(seq);
+  TRY_ASSIGN(const std::uint64_t given, high_water(db, "node"));
+  return std::max(static_cast<std::uint64_t>(seq), given);
 }
 
 }  // namespace waybill::store

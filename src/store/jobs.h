@@ -77,6 +77,7 @@ struct LaunchRow {
   core::StdinPolicy stdin_policy = core::StdinPolicy::null;
   bool pty = false;
   std::vector<std::string> wrapper;  // program and arguments that the command is run through
+  std::optional<IdempotencyKey> key;
   std::string sealed;
 };
 
@@ -94,6 +95,7 @@ struct LeftoverRow {
 struct IdempotencyRow {
   JobId job;
   std::string fingerprint;
+  bool gone = false;  // the job was removed: what is left is that it was there
 };
 
 Result<void> insert_job(Database& db, const JobRow& job);
@@ -162,6 +164,7 @@ Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& 
 Result<void> insert_key(Database& db, const core::Owner& owner, const IdempotencyKey& key,
                         const IdempotencyRow& row, WallTime at);
 
+// The greatest that was ever given, also when its row is gone.
 Result<std::uint64_t> max_job_seq(Database& db);
 Result<std::uint64_t> max_node_seq(Database& db);
 

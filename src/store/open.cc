@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "store/outputs.h"
 #include "store/random.h"
+#include "store/retention.h"
 #include "store/schema_text.h"
 #include "store/sealer.h"
 
@@ -37,13 +38,20 @@ std::string for_sqlite(std::string text) {
 struct SchemaStep {
   int version;
   std::string_view script;
-  Result<void> (*fill)(Database&);
+  Result<void> (*fill)(Database&, WallTime now);
+  std::string_view guards_sqlite = {};
 };
 constexpr SchemaStep kSchemaSteps[] = {
     {2, kSchemaClients, nullptr},
     {3, kSchemaLaunch, nullptr},
-    {4, kSchemaOutput, fill_outputs},
+    {4, kSchemaOutput, [](Database& db, WallTime) { return fill_outputs(db); }},
+    {5, kSchemaRetention, fill_retention, kSchemaRetentionGuardsSqlite},
 };
+
+Result<void> run_step(SqliteDatabase& database, const SchemaStep& step) {
+  TRY(database.script(for_sqlite(std::string(step.script))));
+  return database.script(step.guards_sqlite);
+}
 
 Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   TRY(database.begin());
@@ -51,7 +59,7 @@ Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
     TRY(database.script(for_sqlite(std::string(kSchemaCore))));
     TRY(database.script(kSchemaGuardsSqlite));
     for (const SchemaStep& step : kSchemaSteps) {
-      TRY(database.script(for_sqlite(std::string(step.script))));
+      TRY(run_step(database, step));
     }
     const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
@@ -98,14 +106,14 @@ Result<int> check_version(SqliteDatabase& database) {
 }
 
 // Forward only; all steps in one transaction with the number that they lead to.
-Result<void> migrate(SqliteDatabase& database, int version) {
+Result<void> migrate(SqliteDatabase& database, int version, WallTime now) {
   if (version >= kSchemaVersion) return {};
   TRY(database.begin());
   const auto migrated = [&]() -> Result<void> {
     for (const SchemaStep& step : kSchemaSteps) {
       if (step.version <= version) continue;
-      TRY(database.script(for_sqlite(std::string(step.script))));
-      if (step.fill != nullptr) TRY(step.fill(database));
+      TRY(run_step(database, step));
+      if (step.fill != nullptr) TRY(step.fill(database, now));
     }
     TRY(database.run("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
                      {std::to_string(kSchemaVersion)}));
@@ -184,7 +192,7 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
   } else {
     TRY_ASSIGN(const int version, check_version(*store.writer));
     TRY(check_integrity(*store.writer));
-    TRY(migrate(*store.writer, version));
+    TRY(migrate(*store.writer, version, clock.wall()));
   }
   TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
   reserve_log(path);

@@ -11,7 +11,7 @@
 
 namespace waybill::store {
 
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
 
 struct OpenedStore {
   std::unique_ptr<SqliteDatabase> writer;

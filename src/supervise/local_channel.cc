@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "supervise/channel_loop.h"
+#include "supervise/remove_job.h"
 
 namespace waybill::supervise {
 
@@ -29,6 +30,12 @@ std::optional<core::OutputFacts> LocalChannel::shorten_output(const JobId& job, 
 }
 void LocalChannel::lower_output_cap(const JobId& job, std::uint64_t cap) {
   loop_->post_cap(job, cap);
+}
+std::optional<std::uint64_t> LocalChannel::remove_job(const JobId& job) {
+  return supervise::remove_job(loop_->data_dir(), job);
+}
+std::uint64_t LocalChannel::job_allocated(const JobId& job) {
+  return supervise::job_allocated(loop_->data_dir(), job);
 }
 GenerationId LocalChannel::generation() const { return generation_id(loop_->machine()); }
 

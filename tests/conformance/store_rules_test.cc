@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "older_store.h"
 #include "world.h"
 
 namespace waybill::test {
@@ -220,6 +221,7 @@ TEST(StoreRules, I2_an_older_store_is_brought_forward_with_everything_in_it) {
   World world;
   const auto made = world.ask<engine::RunReply>(command(host(), "true"));
   world.crash();
+  ASSERT_TRUE(world.db().script(kUndoRetention));
   ASSERT_TRUE(world.db().script(kUndo));
   ASSERT_TRUE(world.start());
   world.ended(made.job.id, 3);
@@ -271,7 +273,7 @@ TEST(StoreRules, I12_a_damaged_store_is_refused) {
     for (int i = 0; i < 100; ++i) {
       const std::string key = std::string(500, 'k') + std::to_string(i);
       ASSERT_TRUE(
-          opened->writer->run("INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0)", {key}));
+          opened->writer->run("INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0, NULL)", {key}));
     }
   }
   std::ifstream filled(path, std::ios::binary);

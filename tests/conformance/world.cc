@@ -36,7 +36,8 @@ Result<void> World::start() {
       [this](const JobId& job, std::vector<core::Monitor> wanted) {
         monitored[job] = std::move(wanted);
       },
-      [this](const std::string& text) { warnings.push_back(text); }};
+      [this](const std::string& text) { warnings.push_back(text); },
+      boot};
   engine_ = std::make_unique<engine::Engine>(std::move(parts));
   return engine_->open();
 }

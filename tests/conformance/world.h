@@ -68,7 +68,17 @@ class FakeChannel final : public supervise::Channel {
   std::uint64_t disk = 0;  // its size; 0: nothing is known of it
   std::uint64_t others = 0;
   std::map<JobId, std::uint64_t> outputs;
+  std::optional<std::uint64_t> remove_job(const JobId& job) override {
+    if (!removable) return std::nullopt;
+    jobs_removed.push_back(job);
+    const std::uint64_t bytes = outputs[job];
+    outputs.erase(job);
+    return bytes;
+  }
+  std::uint64_t job_allocated(const JobId& job) override { return outputs[job]; }
+
   std::vector<JobId> removed;
+  std::vector<JobId> jobs_removed;
   std::vector<std::pair<JobId, std::uint64_t>> lowered;
   bool removable = true;
 
@@ -127,6 +137,7 @@ class World {
   ManualClock clock;
   FakeChannel channel;
   Settings settings;
+  std::string boot = "boot1";  // of the monotonic clock
   std::vector<std::string> warnings;
   std::vector<core::Owner> watched;
   std::map<JobId, std::vector<core::Monitor>> monitored;
