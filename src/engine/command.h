@@ -37,17 +37,22 @@ struct HostGone {
   int pid = 0;
   std::uint64_t start = 0;  // field 22 of its stat
 };
+// Somebody else has read the store and found damage.
+struct StoreDamaged {
+  std::string what;
+};
 // shutdown --stop-jobs: a durable stop wish for every running job of the node, cause operator.
 struct StopAllRequest {
   std::string reason;
   Millis timeout{30000};
 };
 
-using Command = std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest,
-                             DetachRequest, SessionShowRequest, SessionWaitRequest, TurnRequest,
-                             InboxRequest, FlushedRequest, ReturnedRequest, WakeRequest,
-                             CallRequest, HostRequest, AckRequest, StatusRequest, ObservedFacts,
-                             MonitorTold, ConnectionClosed, HostGone, StopAllRequest, PruneRequest>;
+using Command =
+    std::variant<RunRequest, ShowRequest, WaitRequest, StopRequest, AttachRequest, DetachRequest,
+                 SessionShowRequest, SessionWaitRequest, TurnRequest, InboxRequest, FlushedRequest,
+                 ReturnedRequest, WakeRequest, CallRequest, HostRequest, AckRequest, StatusRequest,
+                 ObservedFacts, MonitorTold, ConnectionClosed, HostGone, StopAllRequest,
+                 PruneRequest, StoreDamaged>;
 
 using Reply =
     std::variant<std::monostate, RunReply, JobReply, JobsReply, AttachReply, SessionView, TurnReply,

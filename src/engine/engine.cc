@@ -21,6 +21,7 @@ constexpr Millis kTimersPause{1000};
 // ---- start -------------------------------------------------------------------------------------
 
 Result<void> Engine::Impl::open() {
+  parts_.database.on_damage([this](const std::string& what) { poison_damaged(what); });
   TRY(due_.open(parts_.database));
   TRY_ASSIGN(sequences_.job, store::max_job_seq(parts_.database));
   TRY_ASSIGN(sequences_.node, store::max_node_seq(parts_.database));
@@ -28,6 +29,7 @@ Result<void> Engine::Impl::open() {
   TRY_ASSIGN(sequences_.running, store::count_running(parts_.database));
   TRY_ASSIGN(const std::vector<store::BadRow> bad, store::check_live_rows(parts_.database));
   Work work = make_work();
+  if (!poisoned_.empty()) return fail(poisoned_as_, poisoned_);
   for (const store::BadRow& row : bad) work.poison(row.owner, row.what);
 
   TRY(parts_.database.begin());
@@ -114,6 +116,7 @@ void Engine::Impl::tick() {
     if (!done) run_singly(items);
   }
   timers_due_ = false;
+  if (!poisoned_.empty()) return;
   const auto room_due = room_.due_in(sequences_.running > 0);
   if (room_due && *room_due <= Millis(0)) room_.check();
   if (!held_.empty() && held_due_ <= now) retry_held();
@@ -160,6 +163,17 @@ void Engine::Impl::poison(const Error& error) {
   parts_.warn(poisoned_);
 }
 
+// What a page says cannot be trusted any more, so nothing that was read from it may be acted upon
+// (I12).
+void Engine::Impl::poison_damaged(const std::string& what) {
+  if (!poisoned_.empty()) return;
+  poisoned_as_ = ErrorCode::state_corrupt;
+  poisoned_ = "The store is damaged: " + what +
+              ". Nothing is changed and nothing is started any more; restore a backup or repair it "
+              "with sqlite3, then restart the daemon. Jobs run on.";
+  parts_.warn(poisoned_);
+}
+
 Result<Reply> Engine::Impl::answer_poisoned(const Command& command) {
   Work work = make_work();
   Context shared = context();
@@ -168,7 +182,7 @@ Result<Reply> Engine::Impl::answer_poisoned(const Command& command) {
       status->poisoned = poisoned_;
     return std::move(*read);
   }
-  return fail(ErrorCode::unavailable, poisoned_);
+  return fail(poisoned_as_, poisoned_);
 }
 
 void Engine::Impl::drop_waiters_of(ConnectionId connection) {

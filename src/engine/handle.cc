@@ -219,6 +219,8 @@ class Handler {
     return reply(std::move(pruned));
   }
 
+  Outcome operator()(const StoreDamaged&) { return reply(std::monostate{}); }
+
   Outcome operator()(const StopAllRequest& request) {
     TRY_ASSIGN(std::vector<store::JobRow> live, store::live_jobs(work_.db()));
     if (look_.first) {
@@ -346,6 +348,7 @@ struct OwnerOf {
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const PruneRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const StoreDamaged&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }
   template <class Request>
   std::optional<core::Owner> operator()(const Request& request) {

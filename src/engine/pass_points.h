@@ -49,6 +49,7 @@ struct PassPoints {
   void operator()(const ConnectionClosed&) const {}
   void operator()(const HostGone&) const {}
   void operator()(const StopAllRequest&) const {}
+  void operator()(const StoreDamaged&) const {}
   void operator()(const PruneRequest&) const { WAYBILL_POINTS("engine.prune"); }
 };
 #undef WAYBILL_POINTS

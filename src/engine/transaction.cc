@@ -29,7 +29,10 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
     if (const auto* closed = std::get_if<ConnectionClosed>(&ticket.command)) {
       drop_waiters_of(closed->connection);
     }
-    if (poisoned_.empty()) {
+    if (const auto* damaged = std::get_if<StoreDamaged>(&ticket.command)) {
+      poison_damaged(damaged->what);
+      ticket.done(std::monostate{});
+    } else if (poisoned_.empty()) {
       items.push_back({&ticket.command, &ticket.done, nullptr, false});
     } else {
       ticket.done(answer_poisoned(ticket.command));
@@ -162,6 +165,8 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   }
   if (!look_at_waiters(work, answers)) return give_up(lost);
   if (!due_.keep(parts_.database)) return give_up(lost);
+  // Damage was met on the way: nothing of this may count.
+  if (!poisoned_.empty()) return give_up({poisoned_as_, poisoned_});
   pass_points(items, Moment::before_commit);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error& error = committed.error();

@@ -328,8 +328,14 @@ Result<std::uint32_t> count_receipts(Database& db, const JobId& job, core::Recei
 
 Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
   // Every statement names all its parameters: PostgreSQL asks for that.
-  std::string where = "tenant = $1 AND seq < $3 AND session ";
-  where += filter.session ? "= $2" : ">= $2";
+  // For all sessions in the order of the primary key: an index by session would be sorted first.
+  std::string where = filter.session ? "tenant = $1 AND seq < $3 AND session = $2"
+                                     : "tenant || $2 = $1 AND seq < $3";
+  // What is live is found without the rest, and sorted: the order of an index would tempt the store
+  // to go through the history in it.
+  const bool live =
+      !filter.statuses.empty() && std::ranges::none_of(filter.statuses, core::is_terminal);
+  if (live) where += " AND " + std::string(kLive);
   if (!filter.statuses.empty()) {
     where += " AND status IN (";
     for (const core::JobStatus status : filter.statuses) {
@@ -338,7 +344,7 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
     }
     where += ")";
   }
-  where += " ORDER BY seq DESC LIMIT $4";
+  where += live ? " ORDER BY seq + 0 DESC LIMIT $4" : " ORDER BY seq DESC LIMIT $4";
   const std::uint64_t before = filter.before_seq > 0 ? filter.before_seq : kSeqMax;
   const std::string session = filter.session ? filter.session->str() : std::string();
   return read_jobs(db, select_jobs(where), {filter.tenant, session, before, filter.limit});

@@ -55,18 +55,18 @@ class ClockTest : public ::testing::TestWithParam<Jump> {
   World world;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Jumps, ClockTest,
-    ::testing::Values(Jump{"none", Millis(0), false, false},
-                      Jump{"two_hours_on", 2 * kHour, false, false},
-                      Jump{"two_hours_back", -2 * kHour, false, false},
-                      Jump{"a_year_on", kYear, false, false},
-                      Jump{"a_year_back", -kYear, false, false},
-                      Jump{"there_and_back", 2 * kHour, false, true},
-                      Jump{"two_hours_on_while_down", 2 * kHour, true, false},
-                      Jump{"two_hours_back_while_down", -2 * kHour, true, false},
-                      Jump{"a_year_on_while_down", kYear, true, false}),
-    [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Jumps, ClockTest,
+                         ::testing::Values(Jump{"none", Millis(0), false, false},
+                                           Jump{"two_hours_on", 2 * kHour, false, false},
+                                           Jump{"two_hours_back", -2 * kHour, false, false},
+                                           Jump{"a_year_on", kYear, false, false},
+                                           Jump{"a_year_back", -kYear, false, false},
+                                           Jump{"there_and_back", 2 * kHour, false, true},
+                                           Jump{"two_hours_on_while_down", 2 * kHour, true, false},
+                                           Jump{"two_hours_back_while_down", -2 * kHour, true,
+                                                false},
+                                           Jump{"a_year_on_while_down", kYear, true, false}),
+                         [](const auto& row) { return row.param.name; });
 
 TEST_P(ClockTest, O23_an_offer_expires_after_its_time_and_not_before) {
   const JobId job = ended_job(world, host());

@@ -272,8 +272,8 @@ TEST(StoreRules, I12_a_damaged_store_is_refused) {
     ASSERT_TRUE(opened);
     for (int i = 0; i < 100; ++i) {
       const std::string key = std::string(500, 'k') + std::to_string(i);
-      ASSERT_TRUE(
-          opened->writer->run("INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0, NULL)", {key}));
+      ASSERT_TRUE(opened->writer->run(
+          "INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0, NULL)", {key}));
     }
   }
   std::ifstream filled(path, std::ios::binary);

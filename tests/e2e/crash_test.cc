@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 
 #include "base/crash_point.h"
@@ -42,6 +43,7 @@ class Journey {
     std::vector<std::string> words{"run", "--turn", "t1", "--owner", owner, "--grace", "200ms"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), {"--", command});
+    launch_ = words;
     const json::value answer = call(words);
     job_ = text_at(answer, "job.id");
   }
@@ -75,6 +77,11 @@ class Journey {
   void close_input() { daemon_.cli({"write", job_, "--close"}); }
 
   void stop() { call({"stop", job_, "--reason", "test", "--wait", "--timeout", "60s"}); }
+
+  void prune() { call({"prune", "--older-than", "0s"}); }
+
+  // The launch once more, word by word.
+  Output run_again() { return daemon_.cli(launch_); }
 
   Gate& gate() { return gate_; }
   Bell& bell() { return bell_; }
@@ -114,6 +121,7 @@ class Journey {
   Bell bell_;
   Gate gate_;
   std::string job_;
+  std::vector<std::string> launch_;
   std::map<std::string, int> heard_;
 };
 
@@ -179,6 +187,17 @@ void input_journey(Journey& journey) {
   journey.acknowledge();
 }
 
+// A job that is over, heard and removed.
+void prune_journey(Journey& journey) {
+  journey.attach();
+  journey.begin();
+  journey.run("session", "exit 3", {"--key", "once"});
+  journey.take_inbox();
+  journey.acknowledge();
+  journey.end_turn();
+  journey.prune();
+}
+
 struct Way {
   const char* name;
   void (*go)(Journey&);
@@ -186,7 +205,8 @@ struct Way {
 
 const Way kWays[] = {{"turn", turn_journey},          {"inbox", inbox_journey},
                      {"leftovers", leftover_journey}, {"input", input_journey},
-                     {"stop", stop_journey},          {"monitor", monitor_journey}};
+                     {"stop", stop_journey},          {"monitor", monitor_journey},
+                     {"prune", prune_journey}};
 
 const Way& way_named(std::string_view name) {
   return *std::ranges::find_if(kWays, [&](const Way& way) { return way.name == name; });
@@ -197,6 +217,7 @@ const Way& way_to(std::string_view point) {
   const auto speaks_of = [&](std::string_view word) {
     return point.find(word) != std::string_view::npos;
   };
+  if (speaks_of("prune")) return way_named("prune");
   if (speaks_of("in_close")) return way_named("input");
   if (speaks_of("stop") || speaks_of("ctl")) return way_named("stop");
   if (speaks_of("leftovers") || speaks_of("draining")) return way_named("leftovers");
@@ -243,6 +264,20 @@ void audit_delivery(Journey& journey, const json::value& job, bool monitored = f
   const std::size_t others = monitored ? 1 : 0;
   EXPECT_EQ(journey.heard().size(), others + (reported ? 0U : 1U)) << "I3";
   EXPECT_EQ(journey.heard().count(text_at(events, "0.id")), reported ? 0U : 1U);
+}
+
+// Heard once and gone, with its files, and its key still speaks.
+void audit_pruned(Journey& journey) {
+  EXPECT_EQ(journey.runs(), journey.job_id() + "\n") << "I10";
+  EXPECT_EQ(journey.heard().size(), 1U) << "I2, I3";
+  Daemon& daemon = journey.daemon();
+  EXPECT_EQ(daemon.cli({"show", journey.job_id()}).exit_code, 121);
+  EXPECT_FALSE(std::filesystem::exists(daemon.data_dir() + "/jobs/" + journey.job_id()));
+  EXPECT_EQ(number_at(journey.session(), "undelivered"), 0);
+  const Output again = journey.run_again();
+  EXPECT_EQ(again.exit_code, 121) << again.describe();
+  EXPECT_NE(again.err.find("[not_found]"), std::string::npos) << again.err;
+  EXPECT_EQ(journey.runs(), journey.job_id() + "\n") << "I10";
 }
 
 // What is true although a daemon died: the supervisor was there all the time.
@@ -299,7 +334,11 @@ int crash_at_every_passage(std::string_view point, const Way& way) {
     if (::testing::Test::HasFailure()) return passage;
     journey.settle();
     if (!journey.crashed()) return passage - 1;
-    audit_daemon_crash(journey, way);
+    if (std::string_view(way.name) == "prune") {
+      audit_pruned(journey);
+    } else {
+      audit_daemon_crash(journey, way);
+    }
     if (::testing::Test::HasFailure()) return passage;
   }
   return kPassagesMax;
