@@ -120,8 +120,9 @@ Result<std::vector<InboxRow>> inbox_of_connection(Database& db, std::uint64_t co
 }
 
 Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db) {
+  // Sorted: by the order of the table, the store would go through everything that was ever heard.
   static const std::string sql = select_inbox(
-      "acked_at IS NULL AND (state = 'offered' OR offer_connection IS NOT NULL) ORDER BY seq");
+      "acked_at IS NULL AND (state = 'offered' OR offer_connection IS NOT NULL) ORDER BY seq + 0");
   std::vector<InboxRow> rows;
   TRY(db.each(sql, {}, [&](const Row& row) -> Result<void> {
     // One row that does not parse refuses its own session, not the start of the daemon.

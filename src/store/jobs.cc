@@ -24,6 +24,10 @@ constexpr std::uint64_t kSeqMax = 1ULL << 62;
 // Written as the partial indexes have it, so that they are used.
 constexpr std::string_view kLive = "status NOT IN ('succeeded', 'failed', 'stopped')";
 
+// Of what is live: sorted, since an order that an index has would tempt the store to go through the
+// whole history in it.
+constexpr std::string_view kBySeq = "seq + 0";
+
 std::string select_jobs(std::string_view where) {
   return "SELECT " + std::string(kJobColumns) + " FROM job WHERE " + std::string(where);
 }
@@ -331,8 +335,7 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
   // For all sessions in the order of the primary key: an index by session would be sorted first.
   std::string where = filter.session ? "tenant = $1 AND seq < $3 AND session = $2"
                                      : "tenant || $2 = $1 AND seq < $3";
-  // What is live is found without the rest, and sorted: the order of an index would tempt the store
-  // to go through the history in it.
+  // What is live is found without the rest.
   const bool live =
       !filter.statuses.empty() && std::ranges::none_of(filter.statuses, core::is_terminal);
   if (live) where += " AND " + std::string(kLive);
@@ -344,7 +347,7 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
     }
     where += ")";
   }
-  where += live ? " ORDER BY seq + 0 DESC LIMIT $4" : " ORDER BY seq DESC LIMIT $4";
+  where += " ORDER BY " + std::string(live ? kBySeq : "seq") + " DESC LIMIT $4";
   const std::uint64_t before = filter.before_seq > 0 ? filter.before_seq : kSeqMax;
   const std::string session = filter.session ? filter.session->str() : std::string();
   return read_jobs(db, select_jobs(where), {filter.tenant, session, before, filter.limit});
@@ -352,12 +355,14 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
 
 Result<std::vector<JobRow>> live_jobs_of(Database& db, const core::Owner& owner) {
   static const std::string sql =
-      select_jobs("tenant = $1 AND session = $2 AND " + std::string(kLive) + " ORDER BY seq");
+      select_jobs("tenant = $1 AND session = $2 AND " + std::string(kLive) + " ORDER BY " +
+                  std::string(kBySeq));
   return read_jobs(db, sql, {owner.tenant, owner.session});
 }
 
 Result<std::vector<JobRow>> live_jobs(Database& db) {
-  static const std::string sql = select_jobs(std::string(kLive) + " ORDER BY seq");
+  static const std::string sql =
+      select_jobs(std::string(kLive) + " ORDER BY " + std::string(kBySeq));
   return read_jobs(db, sql, {});
 }
 
