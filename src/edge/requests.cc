@@ -360,6 +360,16 @@ engine::HostRequest host_request(const Params& params, const CallContext& contex
   return request;
 }
 
+Result<engine::ReleaseOwnerRequest> release_owner_request(const Params& params) {
+  const TenantId tenant(params.find_text("tenant").value_or(core::kDefaultTenant));
+  engine::ReleaseOwnerRequest request{{tenant, SessionId(params.text("session"))},
+                                      params.text("reason")};
+  if (request.reason.empty()) {
+    return fail(ErrorCode::bad_request, "reason: say why; it is kept on the jobs.");
+  }
+  return request;
+}
+
 Settings answer_settings(const Params& params, const Settings& settings) {
   Settings out = settings;
   if (!params.takes("text_bytes")) return out;

@@ -12,8 +12,9 @@
 
 namespace waybill::engine {
 
-void KeyedConnections::add(const core::Owner& owner, ConnectionId connection) {
-  by_owner_[owner].insert(connection);
+void KeyedConnections::add(const core::Owner& owner, const std::string& key_hash,
+                           ConnectionId connection) {
+  by_owner_[owner][connection] = key_hash;
   by_connection_[connection].insert(owner);
 }
 
@@ -22,18 +23,22 @@ std::vector<core::Owner> KeyedConnections::remove(ConnectionId connection) {
   const auto found = by_connection_.find(connection);
   if (found == by_connection_.end()) return last;
   for (const core::Owner& owner : found->second) {
-    std::set<ConnectionId>& open = by_owner_[owner];
-    open.erase(connection);
-    if (open.empty()) {
-      by_owner_.erase(owner);
-      last.push_back(owner);
-    }
+    const auto open = by_owner_.find(owner);
+    const std::string key_hash = open->second[connection];
+    open->second.erase(connection);
+    if (open->second.empty()) by_owner_.erase(open);
+    if (!any(owner, key_hash)) last.push_back(owner);
   }
   by_connection_.erase(found);
   return last;
 }
 
-bool KeyedConnections::any(const core::Owner& owner) const { return by_owner_.contains(owner); }
+bool KeyedConnections::any(const core::Owner& owner, const std::string& key_hash) const {
+  const auto found = by_owner_.find(owner);
+  return found != by_owner_.end() && std::ranges::any_of(found->second, [&](const auto& open) {
+           return open.second == key_hash;
+         });
+}
 
 namespace {
 
@@ -130,8 +135,8 @@ Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& 
   TRY_ASSIGN(store::SessionRow * session, work.session(caller.owner));
   TRY_ASSIGN(const bool turn_open, turn_is_open(work, caller.owner));
   if (session->host_key_hash != hash) {
-    if (lease_holds(*session, turn_open, connections.any(caller.owner), work.now(),
-                    work.settings())) {
+    if (lease_holds(*session, turn_open, connections.any(caller.owner, session->host_key_hash),
+                    work.now(), work.settings())) {
       return fail(attached_elsewhere(caller.owner));
     }
     TRY(take_over(work, *session, hash));
@@ -141,7 +146,7 @@ Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& 
     TRY(work.touch(caller.owner));
   }
   session->last_call_at = work.now();
-  connections.add(caller.owner, caller.connection);
+  connections.add(caller.owner, hash, caller.connection);
   TRY(owe_lease_check(work, *session));
   return Host{true, session->fence};
 }
@@ -173,7 +178,8 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
   } else {
     TRY_ASSIGN(const bool turn_open, turn_is_open(work, owner));
     if (request.join &&
-        lease_holds(*session, turn_open, connections.any(owner), work.now(), work.settings())) {
+        lease_holds(*session, turn_open, connections.any(owner, session->host_key_hash), work.now(),
+                    work.settings())) {
       return fail(attached_elsewhere(owner));
     }
     TRY(take_over(work, *session, hash));
@@ -188,7 +194,7 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
   if (!request.join) session->one_shot = request.one_shot;
   session->last_call_at = work.now();
   if (!request.client.empty()) session->client = request.client;
-  connections.add(owner, request.caller.connection);
+  connections.add(owner, hash, request.caller.connection);
   TRY(owe_lease_check(work, *session));
   TRY(remember_client(work, request));
   TRY(work.touch(owner));
@@ -216,7 +222,8 @@ Result<void> check_lease(Work& work, const KeyedConnections& connections,
   TRY(work.settle_owed(core::OwedKind::host_lease, owner_key(owner)));
   TRY_ASSIGN(store::SessionRow * session, work.find_session(owner));
   if (session == nullptr || !session->lease_live || session->host_pid) return {};
-  if (connections.any(owner)) return {};  // asked again when the last one closes
+  if (connections.any(owner, session->host_key_hash))
+    return {};  // asked again when the last one closes
   TRY_ASSIGN(const bool turn_open, turn_is_open(work, owner));
   const WallTime due = lapse_time(*session, turn_open, work.settings());
   if (work.now() < due) {
@@ -231,6 +238,14 @@ Result<void> host_gone(Work& work, const HostGone& gone) {
   if (session == nullptr || !session->lease_live) return {};
   if (session->host_pid != gone.pid || session->host_pid_start != gone.start) return {};
   TRY_ASSIGN(session, work.session(gone.owner));
+  session->host_pid.reset();
+  session->host_pid_start.reset();
+  return lapse(work, *session);
+}
+
+Result<void> void_host(Work& work, const core::Owner& owner) {
+  TRY_ASSIGN(store::SessionRow * session, work.session(owner));
+  session->host_key_hash.clear();
   session->host_pid.reset();
   session->host_pid_start.reset();
   return lapse(work, *session);

@@ -9,16 +9,17 @@
 
 namespace waybill::engine {
 
-// Connections over which a host's key was presented: while one is open, its lease lasts.
+// Connections over which a host's key was presented: while one is open, the lease of that key
+// lasts. Those of a host that was superseded hold nobody's.
 class KeyedConnections {
  public:
-  void add(const core::Owner& owner, ConnectionId connection);
-  // The owners whose last connection this was.
+  void add(const core::Owner& owner, const std::string& key_hash, ConnectionId connection);
+  // The owners for whom this was the last connection of its key.
   std::vector<core::Owner> remove(ConnectionId connection);
-  bool any(const core::Owner& owner) const;
+  bool any(const core::Owner& owner, const std::string& key_hash) const;
 
  private:
-  std::map<core::Owner, std::set<ConnectionId>> by_owner_;
+  std::map<core::Owner, std::map<ConnectionId, std::string>> by_owner_;
   std::map<ConnectionId, std::set<core::Owner>> by_connection_;
 };
 
@@ -45,6 +46,10 @@ Result<void> host_gone(Work& work, const HostGone& gone);
 
 // After a restart of the daemon nobody has called yet: every live lease gets its full time again.
 Result<void> renew_leases_after_restart(Work& work);
+
+// Whoever was the session's host is it no more, without a word; the next one gets a higher fence.
+// What was handed over and not acknowledged is pending again.
+Result<void> void_host(Work& work, const core::Owner& owner);
 
 bool lease_holds(const store::SessionRow& session, bool turn_open, bool connected, WallTime now,
                  const Settings& settings);

@@ -254,7 +254,7 @@ Result<void> acknowledge_earlier(Work& work, const Caller& caller, std::uint64_t
   TRY_ASSIGN(std::vector<store::InboxRow> rows,
              store::inbox_in_state(work.db(), caller.owner, core::InboxState::accepted));
   TRY_ASSIGN(const std::vector<store::InboxRow> held,
-             store::inbox_of_connection(work.db(), caller.connection));
+             store::inbox_of_connection(work.db(), caller.owner, caller.connection));
   rows.insert(rows.end(), held.begin(), held.end());
   for (const store::InboxRow& row : rows) {
     if (row.owner != caller.owner || row.offer_fence != fence) continue;
@@ -318,8 +318,9 @@ Result<Named> resolve(Work& work, const Caller& caller, const Host& host, const 
     }
     return named;
   }
-  TRY_ASSIGN(const std::optional<store::InboxRow> row, store::find_event(work.db(), EventId(id)));
-  if (!row || row->owner != caller.owner) {
+  TRY_ASSIGN(const std::optional<store::InboxRow> row,
+             store::find_own_event(work.db(), caller.owner, EventId(id)));
+  if (!row) {
     return fail(ErrorCode::not_found, "There is no event or delivery " + id + " in this session.");
   }
   named.rows.push_back(*row);
@@ -403,11 +404,16 @@ Result<void> return_expired(Work& work, const DeliveryId& delivery) {
 }
 
 Result<void> connection_closed(Work& work, ConnectionId connection) {
-  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
-             store::inbox_of_connection(work.db(), connection));
-  for (const store::InboxRow& row : rows) {
-    if (row.delivery) TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
-    TRY(return_row(work, row, "the connection that held the offer closed"));
+  TRY_ASSIGN(const std::vector<core::Owner> owners,
+             store::owners_of_connection(work.db(), connection));
+  for (const core::Owner& owner : owners) {
+    if (work.poisoned(owner)) continue;  // it keeps what it has (I12)
+    TRY_ASSIGN(const std::vector<store::InboxRow> rows,
+               store::inbox_of_connection(work.db(), owner, connection));
+    for (const store::InboxRow& row : rows) {
+      if (row.delivery) TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
+      TRY(return_row(work, row, "the connection that held the offer closed"));
+    }
   }
   return {};
 }
@@ -440,6 +446,7 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   row.wakes = wakes && !(turn && turn->stopped);
   row.created_at = work.wall();
   row.due_at = work.now();
+  row.repeat = work.repeats();
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());
   TRY(store::insert_inbox(work.db(), row));

@@ -7,9 +7,11 @@
 #include "engine/deliver.h"
 #include "engine/engine_impl.h"
 #include "engine/jobs.h"
+#include "engine/owners.h"
 #include "engine/retention.h"
 #include "store/check.h"
 #include "store/monitors.h"
+#include "store/node.h"
 
 namespace waybill::engine {
 namespace {
@@ -23,6 +25,14 @@ constexpr Millis kTimersPause{1000};
 Result<void> Engine::Impl::open() {
   parts_.database.on_damage([this](const std::string& what) { poison_damaged(what); });
   TRY(due_.open(parts_.database));
+  TRY(load());
+  if (!parts_.regressed.empty()) return {};  // what runs, runs on; what is there, is kept
+  if (parts_.copy) TRY(take_copy());
+  return recover();
+}
+
+// Everything that is kept in memory, from rows.
+Result<void> Engine::Impl::load() {
   TRY_ASSIGN(sequences_.job, store::max_job_seq(parts_.database));
   TRY_ASSIGN(sequences_.node, store::max_node_seq(parts_.database));
   TRY_ASSIGN(sequences_.inbox, store::max_inbox_seq(parts_.database));
@@ -31,23 +41,34 @@ Result<void> Engine::Impl::open() {
   Work work = make_work();
   if (!poisoned_.empty()) return fail(poisoned_as_, poisoned_);
   for (const store::BadRow& row : bad) work.poison(row.owner, row.what);
+  return {};
+}
 
+// What is owed, from rows.
+Result<void> Engine::Impl::recover() {
+  Work work = make_work();
   TRY(parts_.database.begin());
-  const auto recover = [&]() -> Result<void> {
+  const auto derive = [&]() -> Result<void> {
+    TRY(check_place(work));
+    TRY(refuse_unrecoverable(work));
     TRY(return_rows_of_earlier_daemon(work));
     TRY(renew_leases_after_restart(work));
     TRY(recover_jobs(work));
     TRY(plan_prune(work));
     TRY(work.flush());
     TRY(due_.keep(parts_.database, true));
+    crash_point("open.before_commit");
     return parts_.database.commit();
   };
-  if (auto recovered = recover(); !recovered) {
+  if (auto recovered = derive(); !recovered) {
     parts_.database.rollback();
     return recovered;
   }
   due_.kept();
+  crash_point("open.after_commit");
+  mark();
   perform(work.after());
+  crash_point("open.after_effects");
   return {};
 }
 
@@ -57,6 +78,8 @@ void Engine::Impl::perform(const Work::After& after) {
   Work work = make_work();
   for (const JobId& job : after.supervise) supervise(work, job);
   for (const JobId& job : after.forget) parts_.channel.forget(job);
+  for (const core::Owner& owner : after.released) poisoned_owners_.erase(owner);
+  told_refused_ = std::min(told_refused_, poisoned_owners_.size());
   for (const JobId& job : after.unmonitor) {
     if (parts_.monitor) parts_.monitor(job, {});
   }
@@ -74,6 +97,9 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
                 (job ? std::string("it is not there") : job.error().message));
     return;
   }
+  // Nobody touches what may be alive at another place, whoever asks (I12).
+  const auto elsewhere = store::is_unrecoverable(parts_.database, id);
+  if (!elsewhere || *elsewhere) return;
   start_monitors(**job);
   auto order = supervise_order(work, **job);
   if (!order) {
@@ -83,7 +109,9 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
   }
   // What runs is watched on; nothing new is started for an owner that is refused (I12).
   if (work.poisoned((*job)->scope.owner)) order->launch.reset();
+  pass(core::OwedKind::supervise, OwedMoment::before);
   parts_.channel.supervise(std::move(*order));
+  pass(core::OwedKind::supervise, OwedMoment::after);
 }
 
 void Engine::Impl::start_monitors(const store::JobRow& job) {
@@ -97,7 +125,7 @@ void Engine::Impl::start_monitors(const store::JobRow& job) {
 // ---- time --------------------------------------------------------------------------------------
 
 void Engine::Impl::tick() {
-  if (!poisoned_.empty()) return;
+  if (!poisoned_.empty() || !parts_.regressed.empty()) return;
   const MonoTime now = parts_.clock.mono();
   std::vector<Item> items;
   for (auto& [owner, list] : waiters_) {
@@ -123,7 +151,7 @@ void Engine::Impl::tick() {
 }
 
 std::optional<Millis> Engine::Impl::next_due() const {
-  if (!poisoned_.empty()) return std::nullopt;
+  if (!poisoned_.empty() || !parts_.regressed.empty()) return std::nullopt;
   std::optional<Millis> due;
   const auto consider = [&](Millis left) {
     left = std::max(left, Millis(0));

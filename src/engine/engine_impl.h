@@ -58,15 +58,24 @@ class Engine::Impl {
   std::optional<Millis> next_due() const;
   void close();
   const std::string& poisoned() const { return poisoned_; }
+  const std::string& regressed() const { return parts_.regressed; }
 
  private:
   enum class Outcome { committed, voided };
+
+  Result<void> load();
+  Result<void> recover();
+  void answer_regressed(const Ticket& ticket);
+  Result<Reply> reconcile_now();
+  Result<ReconcileReply> commit_reconciled();
+  Result<void> take_copy();
+  void mark() const;
 
   Outcome transact(const std::vector<Item>& items, Error& why);
   bool run_item(Work& work, const Item& item, std::vector<Answer>& answers);
   std::optional<core::Owner> concerned(const Command& command);
   bool look_at_waiters(Work& work, std::vector<Answer>& answers);
-  bool run_timers(Work& work);
+  bool run_timers(Work& work, std::vector<core::OwedKind>& kinds);
   void park(const Item& item);
   static void pass_points(const std::vector<Item>& items, Moment moment);
   void give(std::vector<Answer>& answers);

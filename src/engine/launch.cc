@@ -248,7 +248,6 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
   launch.leftovers = request.leftovers;
   launch.stdin_policy = request.stdin_policy;
   launch.pty = request.pty;
-  launch.key = request.key;
   std::vector<std::string> env = job_environment(request, job.id);
   keep_from_wrapper(env, launch.wrapper);
   const LaunchSecret secret{request.command, request.argv, std::move(env)};
@@ -258,6 +257,11 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
 
 Result<void> claim(Work& work, store::JobRow& job) {
   TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
+  // It may have waited through a restart of the machine.
+  if (const GenerationId now = work.parts().channel.generation(); job.scope.generation != now) {
+    job.scope.generation = now;
+    TRY(store::set_generation(work.db(), job.id, now));
+  }
   TRY(work.apply(job, {core::JobTrigger::claim, std::nullopt, "daemon", "a slot was free", {}}));
   TRY(work.owe(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));
   work.supervise(job.id);
@@ -343,6 +347,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
 }
 
 Result<void> fill_slots(Work& work) {
+  if (work.slots_held()) return {};
   while (work.sequences().running < work.settings().running_per_node) {
     // Counts in session rows must be on disk before the store is asked who is next.
     TRY(work.flush());
@@ -368,6 +373,24 @@ Result<void> fill_slots(Work& work) {
   return {};
 }
 
+namespace {
+
+Result<supervise::Origin> origin_of(Work& work, const store::JobRow& job) {
+  supervise::Origin origin;
+  origin.scope = job.scope;
+  origin.owner = job.owner;
+  origin.wake = job.wake;
+  origin.label = job.label;
+  TRY_ASSIGN(const std::optional<IdempotencyKey> key, store::key_of_job(work.db(), job.id));
+  if (key) origin.key = key->str();
+  origin.fingerprint = job.fingerprint;
+  origin.incarnation = work.parts().incarnation;
+  origin.accepted_at = job.created_at;
+  return origin;
+}
+
+}  // namespace
+
 Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRow& job) {
   supervise::SuperviseOrder order;
   order.job = job.id;
@@ -380,6 +403,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
     return order;
   }
   if (job.status != core::JobStatus::running) return order;
+  order.started = job.started_at.has_value();
   if (job.stop) {
     order.stop = supervise::StopWish{job.stop->at, job.stop->actor, job.stop->reason};
     return order;
@@ -394,6 +418,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
   TRY_ASSIGN(LaunchSecret secret, unpack_launch(packed));
   supervise::LaunchOrder launch;
   launch.job = job.id;
+  TRY_ASSIGN(launch.origin, origin_of(work, job));
   launch.node_seq = work.sequences().node;
   launch.shell = row->shell;
   launch.wrapper = row->wrapper;

@@ -95,7 +95,8 @@ Result<void> prune_jobs(Work& work) {
         if (gone) continue;
       }
     }
-    TRY(store::keep_from(work.db(), row.seq, until + kLookAgain));
+    TRY(store::keep_from(work.db(), row.seq,
+                         until + std::min(kLookAgain, work.settings().retention)));
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include "engine/turns.h"
 #include "engine/wake.h"
 #include "store/json_columns.h"
+#include "store/node.h"
 #include "store/outputs.h"
 #include "text/render.h"
 #include "text/utf8.h"
@@ -266,6 +267,26 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
   return fill_slots(work);
 }
 
+// What was accepted before the machine was restarted, and had not run, runs in this generation.
+Result<void> note_generation(Work& work, store::JobRow& job, const core::JobFacts& facts) {
+  const bool alive = facts.supervision == core::Supervision::running ||
+                     facts.supervision == core::Supervision::draining;
+  const GenerationId now = work.parts().channel.generation();
+  if (!alive || job.scope.generation == now) return {};
+  job.scope.generation = now;
+  return store::set_generation(work.db(), job.id, now);
+}
+
+// Nothing is found of a job that is on record as started: its files are gone, and with them all
+// that could tell of its end, or prove it (I7, I9).
+core::JobFacts files_gone(core::JobFacts facts) {
+  facts.supervision = core::Supervision::lost;
+  facts.exit = core::Exit::unknown("its files are gone, so nobody can tell how it ended");
+  facts.proof = core::Proof::unproven;
+  facts.launch_error.clear();
+  return facts;
+}
+
 Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
   TRY_ASSIGN(const Launched how, launched(work, job));
   return finish(work, job, judge_facts(facts, job, how), facts);
@@ -273,17 +294,28 @@ Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
 
 }  // namespace
 
-Result<void> observe(Work& work, const core::JobFacts& facts) {
-  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), facts.job));
+Result<void> observe(Work& work, const core::JobFacts& seen) {
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), seen.job));
   if (!job) return {};  // files without a row: not ours to act on
+  core::JobFacts facts = seen;
+  if (job->started_at && facts.supervision == core::Supervision::not_launched) {
+    // It did start, whatever has become of the files that said so.
+    facts.supervision = core::Supervision::lost;
+    facts.exit = core::Exit::unknown("the job's directory is gone, and nobody saw the end");
+    facts.proof = core::Proof::unproven;
+  }
   if (core::is_terminal(job->status)) {
     TRY(note_leftovers(work, *job, facts));
     return let_go(work, job->id, facts);
   }
   if (job->status != core::JobStatus::running) return {};
+  if (job->started_at && facts.supervision == core::Supervision::not_launched) {
+    return end(work, *job, files_gone(facts));
+  }
   if (!job->started_at && facts.started_at) {
     job->started_at = facts.started_at;
     TRY(store::set_started_at(work.db(), job->id, *facts.started_at));
+    TRY(note_generation(work, *job, facts));
     TRY(work.touch(job->scope.owner));
   }
   if (is_ending(facts, job->stop.has_value())) return end(work, *job, facts);
@@ -333,6 +365,8 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   TRY(work.settle_owed(core::OwedKind::start_within, id.str()));
   TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));
   if (!job || job->status != core::JobStatus::queued || !job->start_by) return {};
+  TRY_ASSIGN(const bool elsewhere, store::is_unrecoverable(work.db(), id));
+  if (elsewhere) return {};  // it may have been started there
   store::EndingRow ending;
   ending.exit =
       core::Exit::not_started("queue", 0, "It was still queued when its time to start was over.");
@@ -342,6 +376,33 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   ending.reason = core::describe(*ending.exit, {}, ending.verdict);
   ending.stages.reason = core::StagesReason::single;
   return finish(work, *job, {core::JobTrigger::fail, ending}, {});
+}
+
+Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason) {
+  TRY(work.note(job, core::ReceiptName::released, core::Cause::op, "operator", reason));
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown("An operator gave it up; nobody saw its end.");
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::op;
+  ending.actor = "operator";
+  ending.reason = reason;
+  ending.proof = core::Proof::unproven;
+  ending.stages.reason = core::StagesReason::lost;
+  if (auto output = work.parts().channel.output_of(job.id)) ending.output = std::move(*output);
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
+}
+
+Result<void> end_untold(Work& work, store::JobRow& job, const std::string& actor,
+                        const std::string& why) {
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown(why);
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::supervisor_lost;
+  ending.actor = actor;
+  ending.reason = core::describe(*ending.exit, {}, ending.verdict);
+  ending.stages.reason = core::StagesReason::lost;
+  ending.proof = core::Proof::unproven;
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
 }
 
 Result<void> stop_stuck(Work& work, const JobId& id) {

@@ -1,6 +1,7 @@
 // Commands and their commit: a savepoint each, one transaction, answers after it.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/retry.h"
@@ -21,6 +22,17 @@ bool happened(const Command& command) {
 }  // namespace
 
 void Engine::Impl::run_batch(std::vector<Ticket> batch) {
+  if (!parts_.regressed.empty() && poisoned_.empty()) {
+    // One after the other: what comes after `reconcile` is served as ever.
+    for (auto ticket = batch.begin(); ticket != batch.end(); ++ticket) {
+      if (!parts_.regressed.empty()) {
+        answer_regressed(*ticket);
+        continue;
+      }
+      return run_batch({std::make_move_iterator(ticket), std::make_move_iterator(batch.end())});
+    }
+    return;
+  }
   std::vector<Item> items;
   std::map<core::Owner, Result<void>> rooms;
   for (Ticket& ticket : batch) {
@@ -159,7 +171,8 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
       "The store could not take the change; nothing of it was done. Free some space on the "
       "disk that holds the store, or make it writable, then try again."};
   if (auto begun = parts_.database.begin(); !begun) return give_up(begun.error());
-  if (timers_due_ && !run_timers(work)) return give_up(lost);
+  std::vector<core::OwedKind> done;  // of what was due
+  if (timers_due_ && !run_timers(work, done)) return give_up(lost);
   for (const Item& item : items) {
     if (!run_item(work, item, answers)) return give_up(lost);
   }
@@ -168,6 +181,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
   // Damage was met on the way: nothing of this may count.
   if (!poisoned_.empty()) return give_up({poisoned_as_, poisoned_});
   pass_points(items, Moment::before_commit);
+  for (const core::OwedKind kind : done) pass(kind, OwedMoment::before);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error& error = committed.error();
     // Full or read-only: known not to have happened. Anything else leaves open what is on the disk.
@@ -175,8 +189,10 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     return give_up(error);
   }
   due_.kept();
+  if (sequences_.node != before.node) mark();
   if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);
+  for (const core::OwedKind kind : done) pass(kind, OwedMoment::after);
   give(answers);
   pass_points(items, Moment::after_answer);
   perform(work.after());
@@ -244,7 +260,7 @@ bool Engine::Impl::look_at_waiters(Work& work, std::vector<Answer>& answers) {
   }
 }
 
-bool Engine::Impl::run_timers(Work& work) {
+bool Engine::Impl::run_timers(Work& work, std::vector<core::OwedKind>& kinds) {
   constexpr int kTimersPerBatch = 256;
   const auto due = store::due_timers(parts_.database, work.now(), kTimersPerBatch);
   if (!due) {
@@ -259,6 +275,7 @@ bool Engine::Impl::run_timers(Work& work) {
     if (done) done = work.flush();
     if (done) {
       if (!parts_.database.release()) return false;
+      kinds.push_back(owed.kind);
       continue;
     }
     if (!parts_.database.in_transaction() || !parts_.database.rollback_to()) return false;

@@ -201,7 +201,7 @@ Result<std::optional<TurnReply>> stop_turn(Work& work, const TurnRequest& reques
     TRY_ASSIGN(std::vector<store::JobRow> live,
                store::live_jobs_of_turn(work.db(), turn.owner, turn.id));
     for (store::JobRow& job : live) {
-      TRY(stop(work, job, {core::Cause::turn_stopped, "owner", "its turn was stopped", true}));
+      TRY(stop(work, job, {core::Cause::turn_stopped, "owner", kTurnStopped, true}));
     }
     TRY_ASSIGN(std::optional<store::TurnRow> now, store::find_turn(work.db(), turn.owner, turn.id));
     if (now) turn = *now;  // stopping queued jobs may have closed it already

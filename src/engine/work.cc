@@ -62,8 +62,8 @@ Result<void> Work::flush() {
   return {};
 }
 
-void Work::poison(const core::Owner& owner, const std::string& why) {
-  if (!poisoned_.emplace(owner, why).second) return;
+void Work::poison(const core::Owner& owner, const std::string& why, ErrorCode code) {
+  if (!poisoned_.emplace(owner, Refusal{code, why}).second) return;
   parts_.warn("session " + owner.session.str() + " of tenant " + owner.tenant.str() +
               " is refused from now on: " + why);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "core/owed.h"
 #include "core/receipt.h"
 #include "engine/due_clock.h"
@@ -30,8 +31,13 @@ struct Sequences {
   std::uint64_t running = 0;  // jobs running on this node
 };
 
-// Owners whose state does not parse, and why: mutations are refused, reads go on (I12).
-using PoisonedOwners = std::map<core::Owner, std::string>;
+// Owners whose state does not parse, or whose jobs can be neither attached nor proven gone: what
+// changes something is refused with this code, reads go on (I12).
+struct Refusal {
+  ErrorCode code = ErrorCode::state_corrupt;
+  std::string why;
+};
+using PoisonedOwners = std::map<core::Owner, Refusal>;
 
 // Who a keyed caller turned out to be.
 struct Host {
@@ -79,8 +85,13 @@ class Work {
   // The first receipt of a job.
   Result<void> accept(store::JobRow& job, std::string actor);
 
-  bool poisoned(const core::Owner& owner) const { return poisoned_.contains(owner); }
-  void poison(const core::Owner& owner, const std::string& why);
+  bool poisoned(const core::Owner& owner) const {
+    return poisoned_.contains(owner) && !after_.released.contains(owner);
+  }
+  void poison(const core::Owner& owner, const std::string& why,
+              ErrorCode code = ErrorCode::state_corrupt);
+  // An operator has released the owner: it is refused no more once that is committed.
+  void release(const core::Owner& owner) { after_.released.insert(owner); }
 
   Result<void> owe(core::OwedKind kind, std::string key, const core::Owner& owner, WallTime due_at,
                    std::uint64_t fence = 0);
@@ -91,6 +102,13 @@ class Work {
   Result<void> owe_by(core::OwedKind kind, std::string key, const core::Owner& owner,
                       WallTime due_at);
   Result<void> settle_owed(core::OwedKind kind, std::string_view key);
+
+  // Slots are not filled in this transaction: what is queued may have run (reconcile).
+  void hold_slots() { slots_held_ = true; }
+  bool slots_held() const { return slots_held_; }
+  // Events that are made now may have been heard before.
+  void repeats(bool may_be) { repeats_ = may_be; }
+  bool repeats() const { return repeats_; }
 
   void supervise(const JobId& job) { after_.supervise.insert(job); }
   void forget(const JobId& job) { after_.forget.insert(job); }
@@ -103,6 +121,7 @@ class Work {
     std::set<JobId> forget;
     std::set<JobId> unmonitor;
     std::set<core::Owner> watch;
+    std::set<core::Owner> released;
     std::set<core::Owner> touched;
   };
   const After& after() const { return after_; }
@@ -130,6 +149,8 @@ class Work {
   PoisonedOwners& poisoned_;
   std::map<core::Owner, Cached> sessions_;
   After after_;
+  bool slots_held_ = false;
+  bool repeats_ = false;
 };
 
 std::string owner_key(const core::Owner& owner);

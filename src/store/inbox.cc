@@ -90,6 +90,13 @@ Result<std::optional<InboxRow>> find_event(Database& db, const EventId& event) {
   return db.first<InboxRow>(sql, {event}, [](const Row& row) { return read_inbox(row); });
 }
 
+Result<std::optional<InboxRow>> find_own_event(Database& db, const core::Owner& owner,
+                                               const EventId& event) {
+  static const std::string sql = select_inbox("event = $1 AND tenant = $2 AND session = $3");
+  return db.first<InboxRow>(sql, {event, owner.tenant, owner.session},
+                            [](const Row& row) { return read_inbox(row); });
+}
+
 Result<std::vector<InboxRow>> live_inbox(Database& db, const core::Owner& owner) {
   static const std::string sql =
       select_inbox("tenant = $1 AND session = $2 AND acked_at IS NULL ORDER BY seq");
@@ -113,10 +120,22 @@ Result<std::vector<InboxRow>> inbox_of_delivery(Database& db, const DeliveryId& 
   return read_rows(db, sql, {delivery});
 }
 
-Result<std::vector<InboxRow>> inbox_of_connection(Database& db, std::uint64_t connection) {
-  static const std::string sql =
-      select_inbox("offer_connection = $1 AND acked_at IS NULL ORDER BY seq");
-  return read_rows(db, sql, {connection});
+Result<std::vector<core::Owner>> owners_of_connection(Database& db, std::uint64_t connection) {
+  std::vector<core::Owner> owners;
+  TRY(db.each(
+      "SELECT DISTINCT tenant, session FROM inbox WHERE offer_connection = $1 AND acked_at IS NULL",
+      {connection}, [&](const Row& row) -> Result<void> {
+        owners.push_back({TenantId(row.string(0)), SessionId(row.string(1))});
+        return {};
+      }));
+  return owners;
+}
+
+Result<std::vector<InboxRow>> inbox_of_connection(Database& db, const core::Owner& owner,
+                                                  std::uint64_t connection) {
+  static const std::string sql = select_inbox(
+      "offer_connection = $1 AND tenant = $2 AND session = $3 AND acked_at IS NULL ORDER BY seq");
+  return read_rows(db, sql, {connection, owner.tenant, owner.session});
 }
 
 Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db) {
@@ -145,6 +164,11 @@ Result<std::uint64_t> count_all_live_inbox(Database& db) {
   TRY_ASSIGN(const std::int64_t count,
              db.integer("SELECT count(*) FROM inbox WHERE acked_at IS NULL", {}));
   return static_cast<std::uint64_t>(count);
+}
+
+Result<void> mark_pending_as_repeats(Database& db) {
+  TRY(db.run("UPDATE inbox SET repeat = 1 WHERE acked_at IS NULL", {}));
+  return {};
 }
 
 Result<std::uint64_t> max_inbox_seq(Database& db) {

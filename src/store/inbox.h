@@ -46,18 +46,27 @@ Result<void> insert_inbox(Database& db, const InboxRow& row);
 Result<void> write_inbox(Database& db, const InboxRow& row);
 
 Result<std::optional<InboxRow>> find_event(Database& db, const EventId& event);
+// The same, but another owner's event is as good as none, whether it parses or not.
+Result<std::optional<InboxRow>> find_own_event(Database& db, const core::Owner& owner,
+                                               const EventId& event);
 // Rows not yet acknowledged or dropped, in commit order.
 Result<std::vector<InboxRow>> live_inbox(Database& db, const core::Owner& owner);
 Result<std::vector<InboxRow>> inbox_in_state(Database& db, const core::Owner& owner,
                                              core::InboxState state);
 Result<std::vector<InboxRow>> inbox_of_job(Database& db, const JobId& job);
 Result<std::vector<InboxRow>> inbox_of_delivery(Database& db, const DeliveryId& delivery);
-Result<std::vector<InboxRow>> inbox_of_connection(Database& db, std::uint64_t connection);
+// What a connection holds, by owner: rows of an owner whose state does not parse stay as they are
+// (I12), and a later daemon's connection may have the same number.
+Result<std::vector<core::Owner>> owners_of_connection(Database& db, std::uint64_t connection);
+Result<std::vector<InboxRow>> inbox_of_connection(Database& db, const core::Owner& owner,
+                                                  std::uint64_t connection);
 // Rows whose offer an earlier daemon made: offered, or held by a connection that is no more.
 Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db);
 Result<std::uint64_t> count_live_inbox(Database& db, const core::Owner& owner);
 Result<std::uint64_t> count_all_live_inbox(Database& db);
 Result<std::uint64_t> max_inbox_seq(Database& db);
+// What is pending may have been heard, as far as this store can tell.
+Result<void> mark_pending_as_repeats(Database& db);
 
 struct HandOverRow {
   DeliveryId delivery;

@@ -91,12 +91,8 @@ Result<std::optional<JobId>> job_of_seq(Database& db, std::uint64_t seq) {
 }
 
 Result<void> delete_job(Database& db, const JobRow& job, WallTime now) {
-  const core::Owner& owner = job.scope.owner;
   TRY(db.run("INSERT INTO prune (job) VALUES ($1)", {job.id}));
-  TRY(
-      db.run("UPDATE idempotency SET gone_at = $3 WHERE tenant = $1 AND session = $2 AND key = "
-             "(SELECT key FROM launch WHERE job = $4) AND job = $4",
-             {owner.tenant, owner.session, now, job.id}));
+  TRY(db.run("UPDATE idempotency SET gone_at = $2 WHERE job = $1", {job.id, now}));
   TRY(delete_output(db, job.id));
   TRY(run_all(db,
               {"DELETE FROM hand_over WHERE event IN (SELECT event FROM inbox WHERE job = $1)",
@@ -211,10 +207,7 @@ Result<void> fill_retention(Database& db, WallTime now) {
        {"INSERT INTO ended (seq, ended_at, kept_from) SELECT seq, coalesce(finished_at, "
         "created_at), coalesce(finished_at, created_at) FROM job WHERE status IN ('succeeded', "
         "'failed', 'stopped')",
-        "UPDATE turn SET kept_from = coalesce(closed_at, begun_at) WHERE state = 'closed'",
-        "CREATE INDEX idempotency_job ON idempotency (job)",
-        "UPDATE launch SET key = (SELECT i.key FROM idempotency i WHERE i.job = launch.job)",
-        "DROP INDEX idempotency_job"}) {
+        "UPDATE turn SET kept_from = coalesce(closed_at, begun_at) WHERE state = 'closed'"}) {
     TRY(db.run(sql, {}));
   }
   return {};

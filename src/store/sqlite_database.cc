@@ -151,13 +151,25 @@ Result<void> SqliteDatabase::configure(OpenMode mode) {
   sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   TRY(script("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=OFF;"));
   if (mode == OpenMode::read_only) return script("PRAGMA query_only=ON;");
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   return script(
       "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=2000;"
       "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000;");
 }
 
+void SqliteDatabase::accept_store() {
+  accepted_ = true;
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+}
+
 SqliteDatabase::~SqliteDatabase() {
   for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  if (accepted_) {
+    // So that the file alone is the store once nobody serves it. A reader that is in the way may
+    // be.
+    sqlite3_busy_timeout(handle_, 0);
+    sqlite3_wal_checkpoint_v2(handle_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  }
   sqlite3_close(handle_);
 }
 

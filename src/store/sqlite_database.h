@@ -25,6 +25,10 @@ class SqliteDatabase final : public Database {
   static Result<std::unique_ptr<SqliteDatabase>> open(const std::string& path, OpenMode mode);
   ~SqliteDatabase() override;
 
+  // Until this is said, closing leaves store and log as they were found: what is refused is not
+  // changed.
+  void accept_store();
+
   Result<std::int64_t> run(std::string_view sql, Params params) override;
   Result<void> each(std::string_view sql, Params params, const EachRow& each) override;
   Result<void> script(std::string_view sql) override;
@@ -61,6 +65,7 @@ class SqliteDatabase final : public Database {
   };
 
   sqlite3* handle_;
+  bool accepted_ = false;
   mutable bool wrote_nothing_ = false;  // of the last error
   std::function<void(const std::string&)> damaged_;
   std::unordered_map<std::string, sqlite3_stmt*, TextHash, std::equal_to<>> statements_;

@@ -85,6 +85,7 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
   Job& job = *slot;
   job.answer_owed = true;
   job.forgotten = false;
+  job.start_seen = job.start_seen || order.started;
   if (order.launch) {
     job.launch = std::move(order.launch);
     job.grace = job.launch->grace;
@@ -143,6 +144,8 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
                    error, "start_record"};
     job.launch_failed = error != EBADMSG;  // that: the launch file did not check; it is made again
   } else if (WIFSIGNALED(status)) {
+    warn("The supervisor of job " + job.id.str() + " was killed by signal " +
+         std::to_string(WTERMSIG(status)) + ".");
     job.failure = {"The supervisor was killed before it had started the command.", 0,
                    "start_record"};
   }
@@ -208,6 +211,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::draining:
       hold_output(job, *look.dir);
       watch_shim(job, look);
+      if (job.answer_owed && job.launches == 0) crash_point("supervise.attached");
       if (job.stop_wanted) confirm_stop(job, look);
       // A daemon may have died between the wish to close the input and the hint.
       if (job.answer_owed && look.dir->probe(shim::kInClose) == 0) hint_close(*look.dir);
@@ -260,6 +264,12 @@ void LocalChannel::Loop::without_directory(Job& job) {
 void LocalChannel::Loop::directory_gone(Job& job) {
   core::JobFacts facts;
   facts.job = job.id;
+  if (!job.stop_wanted && !job.shim_known && Sweep(job.target).scan()) {
+    // Of an earlier daemon: its supervisor cannot be watched, so who is left is looked for.
+    wake_after(job, kLookLater);
+    facts.supervision = core::Supervision::orphaned;
+    return report(job, std::move(facts));
+  }
   if (job.stop_wanted && !job.swept) {
     if (!job.sweep) job.sweep = std::make_unique<Sweep>(job.target);
     const auto again_in = job.sweep->step(std::chrono::steady_clock::now(), job.grace);
@@ -343,7 +353,7 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
   Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
   if (!spawned.failure.what.empty()) return refuse(spawned.failure);
   crash_point("supervise.after_spawn");
-  job.ran_perhaps = true;
+  job.ran_perhaps = job.shim_known = true;
   job.failure = {};
   job.shim_pid = spawned.pid;
   job.shim_pidfd = std::move(spawned.pidfd);
@@ -404,6 +414,7 @@ void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
     job.shim_pidfd = open_pidfd(look.start.value.shim.pid);
     if (job.shim_pidfd.valid() && same_process(look.start.value.shim)) {
       job.shim_token = watch(job, Source::shim, job.shim_pidfd.get());
+      job.shim_known = true;
       if (job.shim_token != 0) return clear_wake(job);
     }
     job.shim_pidfd.reset();
@@ -434,6 +445,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
   job.orphan = std::make_unique<Orphan>(std::move(look), *policy);
   job.fifo_hold.reset();  // it has opened its own
+  crash_point("orphan.adopted");
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
     job.main_token = watch(job, Source::orphan_main, job.orphan->pidfd());

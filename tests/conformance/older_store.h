@@ -1,10 +1,14 @@
 #pragma once
-// What brings a store back to an older version, newest step first, so that the way forward can be
-// tested with rows in it.
+// Scripts that take back what a later version of the schema added, newest first, so that a test has
+// a store of an older one.
 
 #include <string_view>
 
 namespace waybill::test {
+
+inline constexpr std::string_view kUndoBackup =
+    "DROP INDEX idempotency_job; DROP TRIGGER receipt_numbers_are_not_given_again";
+inline constexpr std::string_view kUndoNode = "DROP TABLE node; DROP TABLE unrecoverable";
 
 // From version 5 to version 4.
 inline constexpr std::string_view kUndoRetention =
@@ -15,7 +19,7 @@ inline constexpr std::string_view kUndoRetention =
     "BEGIN SELECT RAISE(ABORT, 'receipts are append-only'); END; "
     "DROP TABLE due_clock; DROP TABLE high_water; DROP TABLE ended; DROP TABLE prune; "
     "DROP TABLE absent_session; DROP INDEX turn_kept; ALTER TABLE turn DROP COLUMN kept_from; "
-    "ALTER TABLE launch DROP COLUMN key; DROP INDEX idempotency_gone; "
+    "DROP INDEX idempotency_gone; "
     "ALTER TABLE idempotency DROP COLUMN gone_at; ALTER TABLE inbox DROP COLUMN dropped_as; "
     "DROP INDEX hand_over_event; DROP INDEX owed_timer; CREATE INDEX owed_due ON owed (due_at); "
     "UPDATE meta SET value = '4' WHERE key = 'schema_version';";

@@ -252,6 +252,8 @@ TEST_F(RetentionTest, I10_a_key_of_an_older_store_gets_its_tombstone_too) {
   world.ended(job, 0);
   take();
   world.crash();
+  ASSERT_TRUE(world.db().script(kUndoBackup));
+  ASSERT_TRUE(world.db().script(kUndoNode));
   ASSERT_TRUE(world.db().script(kUndoRetention));
   ASSERT_TRUE(world.start());
   live(world.settings.retention);

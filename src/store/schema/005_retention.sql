@@ -48,8 +48,7 @@ CREATE INDEX absent_session_look ON absent_session (look_at);
 ALTER TABLE turn ADD COLUMN kept_from BIGINT;
 CREATE INDEX turn_kept ON turn (kept_from) WHERE kept_from IS NOT NULL;
 
--- The idempotency key that the job was launched with, and when its job was removed.
-ALTER TABLE launch ADD COLUMN key TEXT;
+-- When the job that the key had made was removed.
 ALTER TABLE idempotency ADD COLUMN gone_at BIGINT;
 CREATE INDEX idempotency_gone ON idempotency (gone_at) WHERE gone_at IS NOT NULL;
 
