@@ -54,6 +54,8 @@ Result<int> perform(const Context& context) {
       return mcp_command(context);
     case CommandId::status:
       return status_command(context);
+    case CommandId::prune:
+      return prune_command(context);
     case CommandId::shutdown:
       return shutdown_command(context);
     case CommandId::doctor:

@@ -351,6 +351,20 @@ void add_node(std::vector<CommandInfo>& out) {
                  "is a problem.",
                  R"({"ok","findings":[{"subject","level","message"}],"clients":[{"client","found",)"
                  R"("version","wired","program","on_completion"}]})"});
+  out.push_back({CommandId::prune,
+                 "",
+                 "prune",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--older-than", "D", false,
+                   "Ended at least this long ago; default: setting retention (14d)."},
+                  {"--dry-run", "", false, "Only say what would go."}},
+                 "Remove finished jobs of all sessions now, with their output, where everybody who "
+                 "should has heard of them.",
+                 R"({"jobs":[{"id","session","label","status","finished_at","bytes"}],"bytes",)"
+                 R"("dropped_events","dry_run"})"});
   out.push_back(
       {CommandId::reconcile,
        "",
@@ -426,8 +440,8 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 8> kPlannedCommands{"send",   "release", "agent",  "worker",
-                                                           "answer", "message", "result", "prune"};
+constexpr std::array<std::string_view, 7> kPlannedCommands{
+    "send", "release", "agent", "worker", "answer", "message", "result"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace

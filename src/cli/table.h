@@ -32,6 +32,7 @@ enum class CommandId {
   status,
   shutdown,
   doctor,
+  prune,
   owners,
   owners_release,
   reconcile,

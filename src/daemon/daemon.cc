@@ -26,6 +26,7 @@
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "daemon/socket.h"
+#include "daemon/store_check.h"
 #include "daemon/worker.h"
 #include "edge/rpc_session.h"
 #include "edge/version.h"
@@ -87,6 +88,7 @@ struct Daemon::Impl {
   std::unique_ptr<EngineThread> engine;
   std::unique_ptr<supervise::Channel> channel;
   std::unique_ptr<store::SqliteDatabase> reader_database;
+  std::unique_ptr<StoreCheck> check;
   std::optional<engine::Queries> queries;
   std::unique_ptr<Worker> reader;
   std::unique_ptr<Worker> copier;
@@ -196,6 +198,14 @@ Result<void> Daemon::Impl::start_engine() {
 
 Result<void> Daemon::Impl::start_reader() {
   TRY_ASSIGN(reader_database, store::open_reader(store_path(dir.path)));
+  const auto damaged = [this](const std::string& what) {
+    engine->tell(engine::StoreDamaged{what});
+  };
+  reader_database->on_damage(damaged);
+  if (!store::is_checked_at_start(store_path(dir.path))) {
+    check = std::make_unique<StoreCheck>(store_path(dir.path), damaged,
+                                         [this](const std::string& text) { log->warn(text); });
+  }
   queries.emplace(*reader_database, settings);
   reader = std::make_unique<Worker>(kReadsMax, [this](const std::string& what) {
     engine->poison("a read met something that cannot happen: " + what);
@@ -269,6 +279,7 @@ void Daemon::Impl::end(const std::string& why) {
   ending = true;
   log->info("ends: " + why + "; jobs run on");
   engine->stop();
+  check.reset();
   reader->stop();
   copier->stop();
   monitors->stop();

@@ -69,7 +69,8 @@ class Seat final : public EngineSeat {
                               std::move(marked.regressed), marked.seen, store_.lineage.copy,
                               [this](const std::string& incarnation, std::uint64_t newest) {
                                 write_mark({incarnation, newest});
-                              }}) {}
+                              },
+                              supervise::monotonic_clock_id()}) {}
 
   Result<void> open() { return engine_.open(); }
 

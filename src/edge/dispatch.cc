@@ -195,6 +195,8 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
       return backup(call, params);
     case Method::shutdown:
       return shutdown(call, params);
+    case Method::prune:
+      return call.submit(engine::Command(prune_request(params)));
     case Method::version:
       return call.answer(version_text());
   }

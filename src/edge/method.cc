@@ -435,6 +435,19 @@ void add_node_methods(std::vector<MethodInfo>& out) {
                   text("reason", 1000, "Kept on the jobs that are stopped.")},
                  "`{\"shutting_down\": true}`",
                  {}});
+  out.push_back(
+      {Method::prune,
+       "prune",
+       "Removes finished jobs that retention allows to go, one page in the order of "
+       "acceptance; an operator's call, for all sessions.",
+       {number("older_than_ms", 0, 3660 * kDayMs,
+               "Ended at least this long ago; default: setting retention."),
+        flag("dry_run", "Only say what would go."),
+        number("after", 0, std::uint64_t{1} << 53, "`next` of the page before.")},
+       "`{\"jobs\": [{\"id\", \"session\", \"label\", \"status\", \"finished_at\", "
+       "\"bytes\"}], \"bytes\", \"dropped_events\", \"next\": number or null: there may be "
+       "more}`",
+       {E::store_full}});
   out.push_back({Method::version,
                  "version",
                  "Version of the daemon and of the protocol.",

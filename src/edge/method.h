@@ -44,6 +44,7 @@ enum class Method {
   reconcile,
   backup,
   shutdown,
+  prune,
   version,
 };
 

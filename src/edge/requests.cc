@@ -426,6 +426,16 @@ Result<engine::InboxRequest> inbox_request(const Params& params, const CallConte
   return request;
 }
 
+engine::PruneRequest prune_request(const Params& params) {
+  engine::PruneRequest request;
+  if (const auto age = params.number("older_than_ms")) {
+    request.older_than = Millis(static_cast<Millis::rep>(*age));
+  }
+  request.dry_run = params.flag("dry_run");
+  request.after = params.number("after").value_or(0);
+  return request;
+}
+
 Result<engine::AckRequest> ack_request(const Params& params, const CallContext& context) {
   engine::AckRequest request;
   request.caller = caller_of(params, context);

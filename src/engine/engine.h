@@ -46,6 +46,8 @@ struct Parts {
   // Told after each commit that made receipts: the store's incarnation and its newest number. May
   // be empty.
   std::function<void(const std::string&, std::uint64_t)> mark = {};
+  // Which run of the machine's monotonic clock this is; "" when that is not known.
+  std::string boot = {};
 };
 
 // Trims what a supervisor reported to what is kept: the tail of the output becomes rendered text of

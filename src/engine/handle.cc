@@ -10,6 +10,7 @@
 #include "engine/output_room.h"
 #include "engine/owners.h"
 #include "engine/reconcile.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
@@ -230,6 +231,13 @@ class Handler {
     return reply(std::monostate{});
   }
 
+  Outcome operator()(const PruneRequest& request) {
+    TRY_ASSIGN(PruneReply pruned, prune_now(work_, request));
+    return reply(std::move(pruned));
+  }
+
+  Outcome operator()(const StoreDamaged&) { return reply(std::monostate{}); }
+
   // Nothing is behind: it names what is quarantined.
   Outcome operator()(const ReconcileRequest&) {
     TRY_ASSIGN(ReconcileReply named, name_quarantined(work_));
@@ -367,6 +375,8 @@ struct OwnerOf {
   std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const PruneRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const StoreDamaged&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ReconcileRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }
   template <class Request>
@@ -471,6 +481,8 @@ Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
       const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
       return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");
     }
+    case core::OwedKind::prune:
+      return prune_due(work);
     case core::OwedKind::wake:
       return wake_due(work, owed.owner);
     case core::OwedKind::supervise:

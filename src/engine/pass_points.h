@@ -51,6 +51,8 @@ struct PassPoints {
   void operator()(const SessionShowRequest&) const {}
   void operator()(const SessionWaitRequest&) const {}
   void operator()(const StatusRequest&) const {}
+  void operator()(const StoreDamaged&) const {}
+  void operator()(const PruneRequest&) const { WAYBILL_POINTS("engine.prune"); }
   void operator()(const OwnersRequest&) const {}
   void operator()(const ReconcileRequest&) const {}  // its own transaction (engine/regressed.cc)
 };
@@ -77,6 +79,8 @@ inline void pass(core::OwedKind kind, OwedMoment moment) {
       WAYBILL_OWED("owed.stop_stuck", "commit");
     case core::OwedKind::start_within:
       WAYBILL_OWED("owed.start_within", "commit");
+    case core::OwedKind::prune:
+      WAYBILL_OWED("owed.prune", "commit");
     case core::OwedKind::wake:
       WAYBILL_OWED("owed.wake", "commit");
   }

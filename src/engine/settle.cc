@@ -3,6 +3,7 @@
 #include "core/exit.h"
 #include "engine/deliver.h"
 #include "engine/jobs.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/wake.h"
 #include "store/json_columns.h"
@@ -254,6 +255,7 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
     output.kept_bytes = ending.row.output.kept_bytes;
     TRY(store::insert_output(work.db(), output));
   }
+  TRY(keep_finished_job(work, job));
   TRY(note_leftovers(work, job, facts));
   const bool by_owner = job.stop && job.stop->by_owner;
   if (const auto event = core::event_of(step.receipt, by_owner)) {
@@ -332,7 +334,7 @@ Result<void> observe(Work& work, const core::JobFacts& seen) {
 
 Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order) {
   if (core::is_terminal(job.status) || job.stop) return {};
-  const store::StopRow wish{work.now(), order.cause, order.actor, order.reason, order.by_owner};
+  const store::StopRow wish{work.wall(), order.cause, order.actor, order.reason, order.by_owner};
   TRY(work.note(job, core::ReceiptName::stop_requested, order.cause, order.actor, order.reason));
   TRY(store::set_stop(work.db(), job.id, wish));
   job.stop = wish;
@@ -351,7 +353,7 @@ Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& ord
   TRY_ASSIGN(const std::optional<store::LeftoverRow> left, store::find_leftover(work.db(), job.id));
   if (!left || !left->kept || !left->alive() || left->stop) return {};
   TRY(store::set_leftover_stop(work.db(), job.id,
-                               {work.now(), order.cause, order.actor, order.reason, true}));
+                               {work.wall(), order.cause, order.actor, order.reason, true}));
   TRY(work.note(job, core::ReceiptName::stop_requested, order.cause, order.actor,
                 order.reason.empty() ? "what the command left behind" : order.reason));
   TRY(work.owe_once(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));

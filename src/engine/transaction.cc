@@ -41,7 +41,10 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
     if (const auto* closed = std::get_if<ConnectionClosed>(&ticket.command)) {
       drop_waiters_of(closed->connection);
     }
-    if (poisoned_.empty()) {
+    if (const auto* damaged = std::get_if<StoreDamaged>(&ticket.command)) {
+      poison_damaged(damaged->what);
+      ticket.done(std::monostate{});
+    } else if (poisoned_.empty()) {
       items.push_back({&ticket.command, &ticket.done, nullptr, false});
     } else {
       ticket.done(answer_poisoned(ticket.command));
@@ -141,7 +144,7 @@ void Engine::Impl::retry_held() {
 // A full disk takes no answer from those who only look.
 Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& why) {
   if (!passes_) return fail(why);
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   Context shared = context();
   auto read = read_only(work, shared, command);
   return read ? std::move(*read) : Result<Reply>(fail(why));
@@ -149,7 +152,7 @@ Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& w
 
 Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Error& why) {
   const Sequences before = sequences_;
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   std::vector<Answer> answers;
   const auto give_up = [&](const Error& error) {
     passes_ = parts_.database.wrote_nothing();
@@ -174,6 +177,9 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     if (!run_item(work, item, answers)) return give_up(lost);
   }
   if (!look_at_waiters(work, answers)) return give_up(lost);
+  if (!due_.keep(parts_.database)) return give_up(lost);
+  // Damage was met on the way: nothing of this may count.
+  if (!poisoned_.empty()) return give_up({poisoned_as_, poisoned_});
   pass_points(items, Moment::before_commit);
   for (const core::OwedKind kind : done) pass(kind, OwedMoment::before);
   if (auto committed = parts_.database.commit(); !committed) {
@@ -182,6 +188,7 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
     if (!parts_.database.wrote_nothing()) poison(error);
     return give_up(error);
   }
+  due_.kept();
   if (sequences_.node != before.node) mark();
   if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);

@@ -94,6 +94,7 @@ struct LeftoverRow {
 struct IdempotencyRow {
   JobId job;
   std::string fingerprint;
+  bool gone = false;  // the job was removed: what is left is that it was there
 };
 
 Result<void> insert_job(Database& db, const JobRow& job);
@@ -172,6 +173,7 @@ Result<bool> has_job(Database& db, const JobId& job);
 // Also of rows that do not parse.
 Result<std::vector<JobId>> live_job_ids(Database& db);
 
+// The greatest that was ever given, also when its row is gone.
 Result<std::uint64_t> max_job_seq(Database& db);
 // The highest receipt number that was ever given: of the receipts that are there, and of those that
 // were removed.

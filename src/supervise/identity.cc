@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/sha256.h"
 #include "shim/proc.h"
@@ -21,6 +23,13 @@ MachineGeneration read_machine_generation() {
 GenerationId generation_id(const MachineGeneration& generation) {
   return GenerationId(generation.boot_id + "." + std::to_string(generation.pidns) + "." +
                       std::to_string(generation.init_start));
+}
+
+std::string monotonic_clock_id() {
+  const std::string boot = shim::read_generation().boot_id;
+  if (boot.empty()) return {};
+  std::error_code error;  // kernels without time namespaces have none to tell apart
+  return boot + " " + std::filesystem::read_symlink("/proc/self/ns/time", error).string();
 }
 
 namespace {

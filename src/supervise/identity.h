@@ -20,6 +20,10 @@ struct MachineGeneration {
 
 MachineGeneration read_machine_generation();
 
+// Which run of the monotonic clock this is: the boot, and the time namespace that shifts it. ""
+// when that cannot be told.
+std::string monotonic_clock_id();
+
 // The opaque id that jobs carry: equal exactly when the generations are.
 GenerationId generation_id(const MachineGeneration& generation);
 

@@ -187,6 +187,7 @@ TEST_F(RoomTest, I2_outputs_of_an_older_store_are_counted) {
   const JobId job = ended(3 * kMebi);
   world.crash();
   ASSERT_TRUE(world.db().script(kUndoNode));
+  ASSERT_TRUE(world.db().script(kUndoRetention));
   ASSERT_TRUE(
       world.db().script("DROP TABLE output; DROP TABLE output_use; DROP INDEX idempotency_job; "
                         "DROP TRIGGER receipt_numbers_are_not_given_again; "

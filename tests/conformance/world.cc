@@ -45,7 +45,8 @@ Result<void> World::start() {
       store_.lineage.copy,
       [this](const std::string& incarnation, std::uint64_t newest) {
         mark = store::Mark{incarnation, newest};
-      }};
+      },
+      boot};
   engine_ = std::make_unique<engine::Engine>(std::move(parts));
   return engine_->open();
 }

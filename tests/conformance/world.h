@@ -69,7 +69,17 @@ class FakeChannel final : public supervise::Channel {
   std::uint64_t disk = 0;  // its size; 0: nothing is known of it
   std::uint64_t others = 0;
   std::map<JobId, std::uint64_t> outputs;
+  std::optional<std::uint64_t> remove_job(const JobId& job) override {
+    if (!removable) return std::nullopt;
+    jobs_removed.push_back(job);
+    const std::uint64_t bytes = outputs[job];
+    outputs.erase(job);
+    return bytes;
+  }
+  std::uint64_t job_allocated(const JobId& job) override { return outputs[job]; }
+
   std::vector<JobId> removed;
+  std::vector<JobId> jobs_removed;
   std::vector<std::pair<JobId, std::uint64_t>> lowered;
   bool removable = true;
 
@@ -155,6 +165,7 @@ class World {
   std::optional<store::Mark> mark;  // what the node has seen
   bool marks = true;                // whether it is kept
   Settings settings;
+  std::string boot = "boot1";  // of the monotonic clock
   core::Node node{"m1", 7, 1000};
   std::vector<std::string> warnings;
   std::vector<core::Owner> watched;

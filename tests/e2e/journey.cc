@@ -210,6 +210,23 @@ std::string Journey::take_and_hold() {
   return text_at(hand_over, "delivery");
 }
 
+void Journey::pruned(By by) {
+  const std::string id = job_id();
+  const auto end = std::chrono::steady_clock::now() + kCap;
+  for (;;) {
+    if (by == By::operator_) call({"prune", "--older-than", "0s"});
+    if (rpc("job.show", {{"job", id}}, false).is_null()) break;
+    if (std::chrono::steady_clock::now() > end) return stuck("prune");
+  }
+  EXPECT_EQ(daemon_.cli_through_crashes({"show", id}).exit_code, 121);
+  EXPECT_FALSE(std::filesystem::exists(daemon_.data_dir() + "/jobs/" + id));
+  EXPECT_EQ(read_file(path("runs")), id + "\n") << "I10";
+  const auto of_it = [&](const audit::Sight& sight) { return sight.event.starts_with(id); };
+  EXPECT_TRUE(std::ranges::any_of(sights_, of_it)) << "I2";
+  std::erase_if(sights_, of_it);
+  jobs_.pop_back();
+}
+
 // ---- the audit ---------------------------------------------------------------------------------
 
 namespace {

@@ -53,6 +53,10 @@ class Journey {
   void take_inbox(const std::string& event = {}, Since since = Since::ever);
   void acknowledge();
   void stop(bool wait = true);
+  // Until the newest job is gone with its files, by an operator's `prune` or by itself. It is
+  // audited here, since nobody can look at it afterwards.
+  enum class By { operator_, time };
+  void pruned(By by);
   void wait_for_job();
   void show_job();
   // Not made again when the daemon dies under it: what it had recorded must be enough.

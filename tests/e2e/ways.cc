@@ -208,6 +208,26 @@ void input(Journey& journey) {
   journey.acknowledge();
 }
 
+// A job that is over and heard is removed, by an operator …
+void prune(Journey& journey) {
+  arrive(journey);
+  journey.run("session", "exit 3");
+  journey.take_inbox();
+  journey.acknowledge();
+  journey.end_turn();
+  journey.pruned(Journey::By::operator_);
+}
+
+// … or when its time is over.
+void retention(Journey& journey) {
+  arrive(journey);
+  journey.run("session", "exit 3");
+  journey.take_inbox();
+  journey.acknowledge();
+  journey.end_turn();
+  journey.pruned(Journey::By::time);
+}
+
 json::object session_of(const json::value& answer) {
   const json::value session = at(answer, "session");
   return session.is_object() ? session.as_object() : json::object{};
@@ -332,6 +352,8 @@ const std::vector<Way>& ways() {
       {"wake", {"offer_deadline=200ms", "max_consecutive_wakes=100"}, wake},
       {"expire_output", {"session_disk_quota_bytes=1MiB"}, expire_output},
       {"shorten_output", {"session_disk_quota_bytes=1MiB"}, shorten_output},
+      {"prune", {}, prune},
+      {"retention", {"retention=1s"}, retention},
       {"orphan", {"leftover_grace=50ms"}, orphan, true},
   };
   return all;
@@ -343,7 +365,9 @@ const Way& way_named(std::string_view name) {
 
 const Way& way_to(std::string_view point) {
   // The first part that a point's name has decides.
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 28> kTo{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 30> kTo{{
+      {"owed.prune", "retention"},
+      {"prune", "prune"},
       {"in_close", "input"},
       {"input", "input"},
       {"stop_all", "stop_all"},
