@@ -126,6 +126,7 @@ bool LocalChannel::Loop::shim_alive(Job& job) {
 
 void LocalChannel::Loop::reap_shim(Job& job) {
   if (!job.shim_pidfd.valid() || shim_alive(job)) return;
+  crash_point("supervise.shim_ended");
   unwatch(job.shim_token, job.shim_pidfd.get());
   if (job.shim_pid > 0) {
     int status = 0;

@@ -41,8 +41,11 @@ Output Daemon::cli_through_crashes(const std::vector<std::string>& arguments) {
     revive();
     if (!running()) return output;
     Process client(command(arguments));
-    Process::wait_for_either(client, *process_);
-    const bool revived = revive();
+    bool revived = false;
+    do {  // the next one may die, too, while the call goes on
+      Process::wait_for_either(client, *process_);
+      revived = revive() || revived;
+    } while (running() && client.running());
     output = client.finish();
     if (output.exit_code != kNoDaemon) return output;
     if (!revived) wait_for_end();  // it is just dying
