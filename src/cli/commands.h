@@ -23,6 +23,8 @@ Result<int> mcp_command(const Context& context);
 Result<int> status_command(const Context& context);
 Result<int> shutdown_command(const Context& context);
 Result<int> doctor_command(const Context& context);
+Result<int> prune_command(const Context& context);
+Result<int> owners_command(const Context& context);
 Result<int> reconcile_command(const Context& context);
 Result<int> backup_command(const Context& context);
 Result<int> hook_command(const Context& context);

@@ -307,6 +307,27 @@ void add_node(std::vector<CommandInfo>& out) {
                  {},
                  "The daemon: counts, what is owed, settings in force.",
                  R"({"version","data_dir","running_jobs",…,"settings":{…}}; durations in ms)"});
+  out.push_back({CommandId::owners,
+                 "",
+                 "owners",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "Sessions that are refused, or whose stop is not confirmed, and why.",
+                 R"({"owners":[{"tenant","session","kind","why","since","jobs":[ID]}]})"});
+  out.push_back(
+      {CommandId::owners_release,
+       "owners",
+       "release",
+       "SESSION",
+       1,
+       1,
+       false,
+       {{"--reason", "R", false, "Why; kept on the jobs. Required."}},
+       "Give up what cannot be recovered of a session: its jobs end failed, exit unknown.",
+       R"({"jobs":[…]})"});
   out.push_back({CommandId::shutdown,
                  "",
                  "shutdown",
@@ -330,6 +351,20 @@ void add_node(std::vector<CommandInfo>& out) {
                  "is a problem.",
                  R"({"ok","findings":[{"subject","level","message"}],"clients":[{"client","found",)"
                  R"("version","wired","program","on_completion"}]})"});
+  out.push_back({CommandId::prune,
+                 "",
+                 "prune",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--older-than", "D", false,
+                   "Ended at least this long ago; default: setting retention (14d)."},
+                  {"--dry-run", "", false, "Only say what would go."}},
+                 "Remove finished jobs of all sessions now, with their output, where everybody who "
+                 "should has heard of them.",
+                 R"({"jobs":[{"id","session","label","status","finished_at","bytes"}],"bytes",)"
+                 R"("dropped_events","dry_run"})"});
   out.push_back(
       {CommandId::reconcile,
        "",
@@ -405,8 +440,8 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 9> kPlannedCommands{
-    "send", "release", "owners", "agent", "worker", "answer", "message", "result", "prune"};
+constexpr std::array<std::string_view, 7> kPlannedCommands{
+    "send", "release", "agent", "worker", "answer", "message", "result"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace

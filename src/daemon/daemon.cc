@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/crash_point.h"
 #include "daemon/config.h"
 #include "daemon/data_dir.h"
 #include "daemon/doctor.h"
@@ -25,6 +26,7 @@
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "daemon/socket.h"
+#include "daemon/store_check.h"
 #include "daemon/worker.h"
 #include "edge/rpc_session.h"
 #include "edge/version.h"
@@ -86,6 +88,7 @@ struct Daemon::Impl {
   std::unique_ptr<EngineThread> engine;
   std::unique_ptr<supervise::Channel> channel;
   std::unique_ptr<store::SqliteDatabase> reader_database;
+  std::unique_ptr<StoreCheck> check;
   std::optional<engine::Queries> queries;
   std::unique_ptr<Worker> reader;
   std::unique_ptr<Worker> copier;
@@ -123,6 +126,7 @@ Result<void> Daemon::Impl::open(const DaemonOptions& options) {
   TRY(check_store_url(options.store_url));
   TRY_ASSIGN(dir, open_data_dir(options.data_dir));
   TRY_ASSIGN(lock, lock_data_dir(dir));
+  crash_point("start.after_lock");
   if (::chdir("/") != 0) return fail(ErrorCode::unavailable, "cannot enter /");
   TRY_ASSIGN(settings, load_settings(dir.path, options.settings));
   shim_path = options.shim_path;
@@ -194,6 +198,14 @@ Result<void> Daemon::Impl::start_engine() {
 
 Result<void> Daemon::Impl::start_reader() {
   TRY_ASSIGN(reader_database, store::open_reader(store_path(dir.path)));
+  const auto damaged = [this](const std::string& what) {
+    engine->tell(engine::StoreDamaged{what});
+  };
+  reader_database->on_damage(damaged);
+  if (!store::is_checked_at_start(store_path(dir.path))) {
+    check = std::make_unique<StoreCheck>(store_path(dir.path), damaged,
+                                         [this](const std::string& text) { log->warn(text); });
+  }
   queries.emplace(*reader_database, settings);
   reader = std::make_unique<Worker>(kReadsMax, [this](const std::string& what) {
     engine->poison("a read met something that cannot happen: " + what);
@@ -230,6 +242,7 @@ Result<void> Daemon::Impl::listen() {
       [this](const std::string& path) { return back_up(path); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));
+  crash_point("start.after_socket");
   server = std::make_unique<Server>(
       loop, listener->fd(), limits,
       ServerHooks{[this] { return service->new_connection(); },
@@ -266,6 +279,7 @@ void Daemon::Impl::end(const std::string& why) {
   ending = true;
   log->info("ends: " + why + "; jobs run on");
   engine->stop();
+  check.reset();
   reader->stop();
   copier->stop();
   monitors->stop();

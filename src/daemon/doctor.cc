@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,10 +74,31 @@ Finding store_finding(store::Database& reader, const DoctorPlace& place) {
           place.store_path + ", intact, journal mode " + journal};
 }
 
+// 0: it runs. A supervisor that is given no job says so by its status and does nothing.
+int try_shim(const std::string& path) {
+  std::string name = "waybill-shim";
+  char* argv[] = {name.data(), nullptr};
+  char* envp[] = {nullptr};
+  pid_t pid = 0;
+  if (const int error = ::posix_spawn(&pid, path.c_str(), nullptr, nullptr, argv, envp)) {
+    return error;
+  }
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(pid, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  // As pid 1 somebody else may have reaped it: then all that is known is that it was started.
+  if (ended != pid) return 0;
+  return WIFEXITED(status) && WEXITSTATUS(status) == EINVAL ? 0 : ENOEXEC;
+}
+
 Finding shim_finding(const DoctorPlace& place) {
-  if (::access(place.shim_path.c_str(), X_OK) != 0) {
+  int error = ::access(place.shim_path.c_str(), X_OK) == 0 ? 0 : errno;
+  if (error == 0) error = try_shim(place.shim_path);
+  if (error != 0) {
     return {"shim", Level::problem,
-            place.shim_path + ": " + std::generic_category().message(errno) +
+            place.shim_path + ": " + std::generic_category().message(error) +
                 "; no job can be started until waybill-shim stands beside waybill"};
   }
   return {"shim", Level::ok, place.shim_path};

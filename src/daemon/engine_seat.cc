@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/crash_point.h"
 #include "edge/version.h"
 #include "engine/engine.h"
 #include "store/backup.h"
@@ -13,6 +14,7 @@
 #include "store/open.h"
 #include "store/sealer.h"
 #include "supervise/found_job.h"
+#include "supervise/identity.h"
 
 namespace waybill::daemon {
 namespace {
@@ -61,12 +63,14 @@ class Seat final : public EngineSeat {
         mark_(std::move(marked.file)),
         warn_(parts.warn),
         engine_(engine::Parts{*store_.writer, sealer_, parts.channel, parts.clock, parts.data_dir,
-                              std::string(edge::kVersion), store_.incarnation, parts.settings,
+                              std::string(edge::kVersion), store_.incarnation,
+                              supervise::read_node(parts.data_dir), parts.settings,
                               parts.watch_host, parts.monitor, parts.warn,
                               std::move(marked.regressed), marked.seen, store_.lineage.copy,
                               [this](const std::string& incarnation, std::uint64_t newest) {
                                 write_mark({incarnation, newest});
-                              }}) {}
+                              },
+                              supervise::monotonic_clock_id()}) {}
 
   Result<void> open() { return engine_.open(); }
 
@@ -117,7 +121,9 @@ Result<std::unique_ptr<EngineSeat>> open_engine_seat(const SeatParts& parts) {
   const std::string path = store_path(parts.data_dir);
   TRY(store::check_store_files(path));
   TRY_ASSIGN(store::Sealer sealer, open_key(path, seal_key_path(parts.data_dir)));
+  crash_point("start.after_key");
   TRY_ASSIGN(store::OpenedStore store, store::open_store(path, parts.clock));
+  crash_point("start.after_store");
   TRY(store::bind_key(store, sealer));
   if (!store.remark.empty()) parts.warn(store.remark);
   TRY_ASSIGN(Marked marked, look_at_mark(parts, store));

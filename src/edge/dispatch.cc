@@ -185,12 +185,18 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
       return service.doctor([answer = call.answer](const std::vector<Finding>& findings) {
         answer(encode_findings(findings));
       });
+    case Method::owner_list:
+      return call.submit(engine::Command(engine::OwnersRequest{}));
+    case Method::owner_release:
+      return call.submit(release_owner_request(params));
     case Method::reconcile:
       return call.submit(engine::Command(engine::ReconcileRequest{}));
     case Method::backup:
       return backup(call, params);
     case Method::shutdown:
       return shutdown(call, params);
+    case Method::prune:
+      return call.submit(engine::Command(prune_request(params)));
     case Method::version:
       return call.answer(version_text());
   }

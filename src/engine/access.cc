@@ -4,14 +4,17 @@
 
 #include "engine/clients.h"
 #include "engine/deliver.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
+#include "store/retention.h"
 
 namespace waybill::engine {
 
-void KeyedConnections::add(const core::Owner& owner, ConnectionId connection) {
-  by_owner_[owner].insert(connection);
+void KeyedConnections::add(const core::Owner& owner, const std::string& key_hash,
+                           ConnectionId connection) {
+  by_owner_[owner][connection] = key_hash;
   by_connection_[connection].insert(owner);
 }
 
@@ -20,18 +23,22 @@ std::vector<core::Owner> KeyedConnections::remove(ConnectionId connection) {
   const auto found = by_connection_.find(connection);
   if (found == by_connection_.end()) return last;
   for (const core::Owner& owner : found->second) {
-    std::set<ConnectionId>& open = by_owner_[owner];
-    open.erase(connection);
-    if (open.empty()) {
-      by_owner_.erase(owner);
-      last.push_back(owner);
-    }
+    const auto open = by_owner_.find(owner);
+    const std::string key_hash = open->second[connection];
+    open->second.erase(connection);
+    if (open->second.empty()) by_owner_.erase(open);
+    if (!any(owner, key_hash)) last.push_back(owner);
   }
   by_connection_.erase(found);
   return last;
 }
 
-bool KeyedConnections::any(const core::Owner& owner) const { return by_owner_.contains(owner); }
+bool KeyedConnections::any(const core::Owner& owner, const std::string& key_hash) const {
+  const auto found = by_owner_.find(owner);
+  return found != by_owner_.end() && std::ranges::any_of(found->second, [&](const auto& open) {
+           return open.second == key_hash;
+         });
+}
 
 namespace {
 
@@ -57,6 +64,7 @@ Result<void> owe_lease_check(Work& work, const store::SessionRow& session) {
 
 Result<void> lapse(Work& work, store::SessionRow& session) {
   session.lease_live = false;
+  TRY(session_is_absent(work, session.owner));
   TRY(work.settle_owed(core::OwedKind::host_lease, owner_key(session.owner)));
   TRY(return_rows(work, session.owner, "the host's lease lapsed"));
   TRY_ASSIGN(const std::optional<store::TurnRow> turn,
@@ -72,6 +80,7 @@ Result<void> lapse(Work& work, store::SessionRow& session) {
 // The lease starts, or starts again: whatever was owed because nobody was there is void.
 Result<void> revive(Work& work, store::SessionRow& session) {
   session.lease_live = true;
+  TRY(store::remove_absent(work.db(), session.owner));
   TRY_ASSIGN(const std::optional<store::TurnRow> turn,
              store::find_open_turn(work.db(), session.owner));
   if (turn) {
@@ -126,8 +135,8 @@ Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& 
   TRY_ASSIGN(store::SessionRow * session, work.session(caller.owner));
   TRY_ASSIGN(const bool turn_open, turn_is_open(work, caller.owner));
   if (session->host_key_hash != hash) {
-    if (lease_holds(*session, turn_open, connections.any(caller.owner), work.now(),
-                    work.settings())) {
+    if (lease_holds(*session, turn_open, connections.any(caller.owner, session->host_key_hash),
+                    work.now(), work.settings())) {
       return fail(attached_elsewhere(caller.owner));
     }
     TRY(take_over(work, *session, hash));
@@ -137,7 +146,7 @@ Result<Host> recognise(Work& work, KeyedConnections& connections, const Caller& 
     TRY(work.touch(caller.owner));
   }
   session->last_call_at = work.now();
-  connections.add(caller.owner, caller.connection);
+  connections.add(caller.owner, hash, caller.connection);
   TRY(owe_lease_check(work, *session));
   return Host{true, session->fence};
 }
@@ -169,7 +178,8 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
   } else {
     TRY_ASSIGN(const bool turn_open, turn_is_open(work, owner));
     if (request.join &&
-        lease_holds(*session, turn_open, connections.any(owner), work.now(), work.settings())) {
+        lease_holds(*session, turn_open, connections.any(owner, session->host_key_hash), work.now(),
+                    work.settings())) {
       return fail(attached_elsewhere(owner));
     }
     TRY(take_over(work, *session, hash));
@@ -184,7 +194,7 @@ Result<AttachReply> attach(Work& work, KeyedConnections& connections,
   if (!request.join) session->one_shot = request.one_shot;
   session->last_call_at = work.now();
   if (!request.client.empty()) session->client = request.client;
-  connections.add(owner, request.caller.connection);
+  connections.add(owner, hash, request.caller.connection);
   TRY(owe_lease_check(work, *session));
   TRY(remember_client(work, request));
   TRY(work.touch(owner));
@@ -212,7 +222,8 @@ Result<void> check_lease(Work& work, const KeyedConnections& connections,
   TRY(work.settle_owed(core::OwedKind::host_lease, owner_key(owner)));
   TRY_ASSIGN(store::SessionRow * session, work.find_session(owner));
   if (session == nullptr || !session->lease_live || session->host_pid) return {};
-  if (connections.any(owner)) return {};  // asked again when the last one closes
+  if (connections.any(owner, session->host_key_hash))
+    return {};  // asked again when the last one closes
   TRY_ASSIGN(const bool turn_open, turn_is_open(work, owner));
   const WallTime due = lapse_time(*session, turn_open, work.settings());
   if (work.now() < due) {

@@ -9,16 +9,17 @@
 
 namespace waybill::engine {
 
-// Connections over which a host's key was presented: while one is open, its lease lasts.
+// Connections over which a host's key was presented: while one is open, the lease of that key
+// lasts. Those of a host that was superseded hold nobody's.
 class KeyedConnections {
  public:
-  void add(const core::Owner& owner, ConnectionId connection);
-  // The owners whose last connection this was.
+  void add(const core::Owner& owner, const std::string& key_hash, ConnectionId connection);
+  // The owners for whom this was the last connection of its key.
   std::vector<core::Owner> remove(ConnectionId connection);
-  bool any(const core::Owner& owner) const;
+  bool any(const core::Owner& owner, const std::string& key_hash) const;
 
  private:
-  std::map<core::Owner, std::set<ConnectionId>> by_owner_;
+  std::map<core::Owner, std::map<ConnectionId, std::string>> by_owner_;
   std::map<ConnectionId, std::set<core::Owner>> by_connection_;
 };
 

@@ -73,12 +73,20 @@ core::Mode mode_of(const std::vector<store::InboxRow>& rows) {
   return mode;
 }
 
+// When nothing of the hand-over is open any more, its deadline is nobody's business.
+Result<void> settle_offer_if_done(Work& work, const DeliveryId& delivery) {
+  TRY_ASSIGN(const std::vector<store::InboxRow> rest,
+             store::inbox_of_delivery(work.db(), delivery));
+  if (!rest.empty()) return {};
+  return work.settle_owed(core::OwedKind::offer_expiry, delivery.str());
+}
+
 // An explicit or implied acknowledgement; frees what an offer still owed.
 Result<void> confirm_row(Work& work, store::InboxRow row, core::AckedAs as) {
   TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::confirm));
   if (!moved) return {};
   row.acked_as = as;
-  row.acked_at = work.now();
+  row.acked_at = work.wall();
   row.offer_connection.reset();
   row.withheld = core::Withheld::no;
   return store::write_inbox(work.db(), row);
@@ -115,7 +123,7 @@ Result<std::optional<HandOver>> offer(Work& work, const OfferTarget& target,
   hand_over.delivery = DeliveryId(store::random_id("d", work.parts().clock));
   hand_over.mode = mode_of(rows);
   rows = failed_first(std::move(rows));
-  store::HandOverRow record{hand_over.delivery, target.owner, target.fence, {}, work.now()};
+  store::HandOverRow record{hand_over.delivery, target.owner, target.fence, {}, work.wall()};
   for (store::InboxRow& row : rows) {
     TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::offer));
     if (!moved) continue;
@@ -246,7 +254,7 @@ Result<void> acknowledge_earlier(Work& work, const Caller& caller, std::uint64_t
   TRY_ASSIGN(std::vector<store::InboxRow> rows,
              store::inbox_in_state(work.db(), caller.owner, core::InboxState::accepted));
   TRY_ASSIGN(const std::vector<store::InboxRow> held,
-             store::inbox_of_connection(work.db(), caller.connection));
+             store::inbox_of_connection(work.db(), caller.owner, caller.connection));
   rows.insert(rows.end(), held.begin(), held.end());
   for (const store::InboxRow& row : rows) {
     if (row.owner != caller.owner || row.offer_fence != fence) continue;
@@ -310,8 +318,9 @@ Result<Named> resolve(Work& work, const Caller& caller, const Host& host, const 
     }
     return named;
   }
-  TRY_ASSIGN(const std::optional<store::InboxRow> row, store::find_event(work.db(), EventId(id)));
-  if (!row || row->owner != caller.owner) {
+  TRY_ASSIGN(const std::optional<store::InboxRow> row,
+             store::find_own_event(work.db(), caller.owner, EventId(id)));
+  if (!row) {
     return fail(ErrorCode::not_found, "There is no event or delivery " + id + " in this session.");
   }
   named.rows.push_back(*row);
@@ -335,12 +344,7 @@ Result<AckReply> acknowledge(Work& work, const Caller& caller, const Host& host,
       if (!now || now->acked_at) continue;
       fresh = true;
       TRY(confirm_row(work, *now, core::AckedAs::processed));
-      // When nothing of the hand-over is open any more, its deadline is nobody's business.
-      if (now->delivery) {
-        TRY_ASSIGN(const std::vector<store::InboxRow> rest,
-                   store::inbox_of_delivery(work.db(), *now->delivery));
-        if (rest.empty()) TRY(work.settle_owed(core::OwedKind::offer_expiry, now->delivery->str()));
-      }
+      if (now->delivery) TRY(settle_offer_if_done(work, *now->delivery));
     }
     (fresh ? reply.acked : reply.already).push_back(named.id);
   }
@@ -360,6 +364,22 @@ Result<void> return_row(Work& work, store::InboxRow row, const std::string& why)
   TRY(store::write_inbox(work.db(), row));
   TRY(work.touch(row.owner));
   return plan_wake(work, row.owner);
+}
+
+Result<void> drop_row(Work& work, store::InboxRow row, core::DroppedAs as) {
+  TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::drop));
+  if (!moved) return {};
+  row.dropped_as = as;
+  row.acked_at = work.wall();
+  row.offer_connection.reset();
+  row.withheld = core::Withheld::no;
+  TRY(store::write_inbox(work.db(), row));
+  if (row.delivery) TRY(settle_offer_if_done(work, *row.delivery));
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), row.job));
+  if (!job) return work.touch(row.owner);
+  return work.note(
+      *job, core::ReceiptName::dropped, std::nullopt, "daemon",
+      "event " + row.event.str() + " was not heard: " + std::string(core::to_word(as)));
 }
 
 Result<void> return_rows(Work& work, const core::Owner& owner, const std::string& why) {
@@ -384,11 +404,16 @@ Result<void> return_expired(Work& work, const DeliveryId& delivery) {
 }
 
 Result<void> connection_closed(Work& work, ConnectionId connection) {
-  TRY_ASSIGN(const std::vector<store::InboxRow> rows,
-             store::inbox_of_connection(work.db(), connection));
-  for (const store::InboxRow& row : rows) {
-    if (row.delivery) TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
-    TRY(return_row(work, row, "the connection that held the offer closed"));
+  TRY_ASSIGN(const std::vector<core::Owner> owners,
+             store::owners_of_connection(work.db(), connection));
+  for (const core::Owner& owner : owners) {
+    if (work.poisoned(owner)) continue;  // it keeps what it has (I12)
+    TRY_ASSIGN(const std::vector<store::InboxRow> rows,
+               store::inbox_of_connection(work.db(), owner, connection));
+    for (const store::InboxRow& row : rows) {
+      if (row.delivery) TRY(work.settle_owed(core::OwedKind::offer_expiry, row.delivery->str()));
+      TRY(return_row(work, row, "the connection that held the offer closed"));
+    }
   }
   return {};
 }
@@ -419,8 +444,8 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   row.lane = turn ? core::Lane::next_step : core::Lane::next_turn;
   // A user's stop is never laundered into a model request.
   row.wakes = wakes && !(turn && turn->stopped);
-  row.created_at = work.now();
-  row.due_at = row.created_at;
+  row.created_at = work.wall();
+  row.due_at = work.now();
   row.repeat = work.repeats();
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "core/node.h"
 #include "engine/command.h"
 #include "supervise/channel.h"
 
@@ -29,6 +30,7 @@ struct Parts {
   std::string data_dir;
   std::string version;
   std::string incarnation;  // of the store
+  core::Node node;          // where the store is served now
   Settings settings;
   // Asks to be told by HostGone when this process ends; it may have ended already.
   std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;
@@ -44,6 +46,8 @@ struct Parts {
   // Told after each commit that made receipts: the store's incarnation and its newest number. May
   // be empty.
   std::function<void(const std::string&, std::uint64_t)> mark = {};
+  // Which run of the machine's monotonic clock this is; "" when that is not known.
+  std::string boot = {};
 };
 
 // Trims what a supervisor reported to what is kept: the tail of the output becomes rendered text of

@@ -34,6 +34,10 @@ Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& ord
 // Still queued, it has missed its start.
 Result<void> start_within_passed(Work& work, const JobId& job);
 
+// What can be neither attached nor proven gone, given up by an operator: `failed`, exit unknown,
+// unproven (I7, I9).
+Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason);
+
 // It is not known whether the job has run, and it is not to be run again: `failed`, exit unknown.
 Result<void> end_untold(Work& work, store::JobRow& job, const std::string& actor,
                         const std::string& why);

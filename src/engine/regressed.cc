@@ -23,7 +23,7 @@ void Engine::Impl::answer_regressed(const Ticket& ticket) {
   if (std::holds_alternative<ReconcileRequest>(ticket.command)) {
     return ticket.done(reconcile_now());
   }
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   Context shared = context();
   if (auto read = read_only(work, shared, ticket.command)) {
     auto* status = *read ? std::get_if<StatusReply>(&**read) : nullptr;
@@ -36,7 +36,7 @@ void Engine::Impl::answer_regressed(const Ticket& ticket) {
 // One transaction: killed anywhere before its commit, nothing has happened; after it, everything.
 Result<ReconcileReply> Engine::Impl::commit_reconciled() {
   const Sequences before = sequences_;
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   TRY(parts_.database.begin());
   const auto all = [&]() -> Result<ReconcileReply> {
     TRY_ASSIGN(ReconcileReply made, reconcile(work, parts_.seen));
@@ -79,7 +79,7 @@ Result<Reply> Engine::Impl::reconcile_now() {
 // A backup that was put here and that nothing has happened after: the same rows, but another store
 // from now on, since its fences may have been given out again (I16).
 Result<void> Engine::Impl::take_copy() {
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   TRY(parts_.database.begin());
   const auto all = [&]() -> Result<std::string> {
     TRY_ASSIGN(std::string incarnation, begin_incarnation(work));

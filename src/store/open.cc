@@ -14,6 +14,7 @@
 #include "store/jobs.h"
 #include "store/outputs.h"
 #include "store/random.h"
+#include "store/retention.h"
 #include "store/schema_text.h"
 #include "store/sealer.h"
 
@@ -40,15 +41,22 @@ std::string for_sqlite(std::string text) {
 struct SchemaStep {
   int version;
   std::string_view script;
-  Result<void> (*fill)(Database&);
+  Result<void> (*fill)(Database&, WallTime now);
   std::string_view guards = {};  // triggers, as SQLite has them
 };
 constexpr SchemaStep kSchemaSteps[] = {
     {2, kSchemaClients, nullptr},
     {3, kSchemaLaunch, nullptr},
-    {4, kSchemaOutput, fill_outputs},
+    {4, kSchemaOutput, [](Database& db, WallTime) { return fill_outputs(db); }},
+    {5, kSchemaRetention, fill_retention, kSchemaRetentionGuardsSqlite},
+    {6, kSchemaNode, nullptr},
     {7, kSchemaBackup, nullptr, kSchemaBackupGuardsSqlite},
 };
+
+Result<void> run_step(SqliteDatabase& database, const SchemaStep& step) {
+  TRY(database.script(for_sqlite(std::string(step.script))));
+  return database.script(step.guards);
+}
 
 Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   TRY(database.begin());
@@ -56,8 +64,7 @@ Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
     TRY(database.script(for_sqlite(std::string(kSchemaCore))));
     TRY(database.script(kSchemaGuardsSqlite));
     for (const SchemaStep& step : kSchemaSteps) {
-      TRY(database.script(for_sqlite(std::string(step.script))));
-      TRY(database.script(step.guards));
+      TRY(run_step(database, step));
     }
     const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
@@ -110,15 +117,14 @@ Result<int> check_version(SqliteDatabase& database) {
 }
 
 // Forward only; all steps in one transaction with the number that they lead to.
-Result<void> migrate(SqliteDatabase& database, int version) {
+Result<void> migrate(SqliteDatabase& database, int version, WallTime now) {
   if (version >= kSchemaVersion) return {};
   TRY(database.begin());
   const auto migrated = [&]() -> Result<void> {
     for (const SchemaStep& step : kSchemaSteps) {
       if (step.version <= version) continue;
-      TRY(database.script(for_sqlite(std::string(step.script))));
-      TRY(database.script(step.guards));
-      if (step.fill != nullptr) TRY(step.fill(database));
+      TRY(run_step(database, step));
+      if (step.fill != nullptr) TRY(step.fill(database, now));
     }
     TRY(database.run("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
                      {std::to_string(kSchemaVersion)}));
@@ -129,19 +135,9 @@ Result<void> migrate(SqliteDatabase& database, int version) {
   return done;
 }
 
-// A chopped or scribbled file is found here, before anything is served from it.
-Result<void> check_integrity(SqliteDatabase& database) {
-  std::string verdict;
-  TRY(database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) -> Result<void> {
-    if (verdict.empty()) verdict = row.string(0);
-    return {};
-  }));
-  if (verdict == "ok") return {};
-  return fail(ErrorCode::state_corrupt,
-              "The store is damaged: " + verdict +
-                  ". Nothing was changed and nothing was started; restore "
-                  "a backup or repair it with sqlite3.");
-}
+// A start costs what is live, and not what was ever recorded: a larger file is read as a whole
+// while it is served.
+constexpr std::uint64_t kCheckedAtStart = 4ULL * 1024 * 1024;
 
 // A file that ends inside a page was cut, unless the log beside it still has what belongs there.
 // SQLite itself would read the missing bytes as zeros.
@@ -215,6 +211,29 @@ Result<bool> has_tables(SqliteDatabase& database) {
 
 }  // namespace
 
+bool is_checked_at_start(const std::string& path) {
+  std::uint64_t size = 0;
+  for (const char* part : {"", "-wal"}) {
+    struct stat file{};
+    if (::stat((path + part).c_str(), &file) == 0) size += static_cast<std::uint64_t>(file.st_size);
+  }
+  return size <= kCheckedAtStart;
+}
+
+// A chopped or scribbled file is found here.
+Result<void> check_whole(SqliteDatabase& database) {
+  std::string verdict;
+  TRY(database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) -> Result<void> {
+    if (verdict.empty()) verdict = row.string(0);
+    return {};
+  }));
+  if (verdict == "ok") return {};
+  return fail(ErrorCode::state_corrupt,
+              "The store is damaged: " + verdict +
+                  ". Nothing is changed and nothing is started; restore a backup or repair it with "
+                  "sqlite3.");
+}
+
 // What SQLite would follow, wait on or mix up.
 Result<void> check_store_files(const std::string& path) {
   struct stat file{};
@@ -243,6 +262,7 @@ Result<void> check_store_files(const std::string& path) {
 Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
   OpenedStore store;
   store.path = path;
+  const bool small = is_checked_at_start(path);  // opening may make its log part of it
   TRY(check_store_files(path));
   store.remark = cut_tail_of_log(path);
   TRY_ASSIGN(store.writer, SqliteDatabase::open(path, OpenMode::read_write));
@@ -252,8 +272,8 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
     store.created = true;
   } else {
     TRY_ASSIGN(const int version, check_version(*store.writer));
-    TRY(check_integrity(*store.writer));
-    TRY(migrate(*store.writer, version));
+    if (small) TRY(check_whole(*store.writer));
+    TRY(migrate(*store.writer, version, clock.wall()));
   }
   TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
   TRY_ASSIGN(store.lineage, lineage_of(*store.writer, store.incarnation));

@@ -31,6 +31,13 @@ Result<void> check_store_files(const std::string& path);
 // Errors: store_newer, state_corrupt, store_full, unavailable.
 Result<OpenedStore> open_store(const std::string& path, const Clock& clock);
 
+// Whether open_store reads the whole file before it is served: only of a small one.
+bool is_checked_at_start(const std::string& path);
+
+// Reads the whole file and says what is wrong with it: state_corrupt. Its cost is the size of the
+// history, not of what is live.
+Result<void> check_whole(SqliteDatabase& database);
+
 // The key of this store and no other: a new store remembers it by a value sealed under it, an old
 // one is refused with any key but its own (state_corrupt), before anything is read that would not
 // open. Only from here on does closing it change its files.

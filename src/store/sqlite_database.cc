@@ -180,6 +180,7 @@ Error SqliteDatabase::error(std::string_view sql) const {
   const bool read_only = is_read_only(code, system);
   wrote_nothing_ = read_only || ours == ErrorCode::store_full;
   const char* text = handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_);
+  if (ours == ErrorCode::state_corrupt && damaged_) damaged_(text);
   return Error{ours, "The store refused: " + std::string(text) + " (SQLite " +
                          std::to_string(code) + ", at \"" + std::string(sql.substr(0, 60)) +
                          "\")." + advice(ours, read_only)};
@@ -226,6 +227,24 @@ Result<void> SqliteDatabase::each(std::string_view sql, Params params, const Eac
     if (code != SQLITE_ROW) return fail(error(sql));
     TRY(each(row));
   }
+}
+
+void SqliteDatabase::stop_when(const std::atomic<bool>& stop) {
+  constexpr int kSteps = 10'000;
+  const auto look = [](void* flag) -> int {
+    return static_cast<const std::atomic<bool>*>(flag)->load() ? 1 : 0;
+  };
+  // SQLite gives the pointer back as it was.
+  sqlite3_progress_handler(handle_, kSteps, look, const_cast<std::atomic<bool>*>(&stop));
+}
+
+std::map<std::string, std::uint64_t> SqliteDatabase::steps() const {
+  std::map<std::string, std::uint64_t> steps;
+  for (const auto& [sql, statement] : statements_) {
+    steps[sql] =
+        static_cast<std::uint64_t>(sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 0));
+  }
+  return steps;
 }
 
 Result<void> SqliteDatabase::script(std::string_view sql) {

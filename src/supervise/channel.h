@@ -71,6 +71,7 @@ struct SuperviseOrder {
   JobId job;
   std::optional<LaunchOrder> launch;  // set: may be launched if it provably never executed
   std::optional<StopWish> stop;       // set: the durable stop wish is there; confirm it
+  bool started = false;               // its start was on record, whatever lies there now
 };
 
 // What a job's directory says, for a store that may not know the job. Nothing is changed by looking
@@ -116,6 +117,15 @@ class Channel {
   // Of a running job: a wish that may be lost; what comes of it shows in output_allocated.
   virtual void lower_output_cap(const JobId&, std::uint64_t) {}
 
+  // Of a job that has ended and is watched no more: removes its files, the records last. Bytes that
+  // went; nullopt: it cannot be done now, and some may be gone. Again is no error.
+  virtual std::optional<std::uint64_t> remove_job(const JobId&) { return 0; }
+  // What all files of a job take now.
+  virtual std::uint64_t job_allocated(const JobId&) { return 0; }
+  // The supervisor's last record is there, and whole: the job has ended, wherever it ran.
+  virtual bool ended_on_record(const JobId&) { return false; }
+  // The output of a job as its files show it; nullopt: there is none.
+  virtual std::optional<core::OutputFacts> output_of(const JobId&) { return std::nullopt; }
   // The job directories that there are, oldest first, and what one of them says. Only while the
   // channel has no order for that job.
   virtual Result<std::vector<JobId>> directories() { return std::vector<JobId>{}; }

@@ -2,6 +2,7 @@
 
 #include "supervise/channel_loop.h"
 
+#include "base/crash_point.h"
 #include "supervise/cgroup_root.h"
 
 #include <fcntl.h>
@@ -295,6 +296,7 @@ void LocalChannel::Loop::take_event(std::uint64_t token) {
   Job& job = *entry->second;
   switch (source) {
     case Source::shim:
+      crash_point("supervise.shim_ended");
       reap_shim(job);
       if (job.forgotten) {
         jobs_.erase(entry);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/crash_point.h"
 #include "base/crc32.h"
 #include "base/kernel.h"
 #include "shim/crash_points.h"
@@ -27,9 +28,10 @@ std::string crash_point_of(const LaunchOrder& order) {
   if (allowed == nullptr) return {};
   if (!order.crash_point.empty()) return order.crash_point;
   if (allowed == shim::kNoHoles) return allowed;
-  const auto known = std::find(std::begin(shim::kCrashPoints), std::end(shim::kCrashPoints),
-                               std::string_view(allowed));
-  return known == std::end(shim::kCrashPoints) ? std::string() : std::string(*known);
+  std::string_view point = allowed;
+  if (point.starts_with(shim::kPause)) point.remove_prefix(shim::kPause.size());
+  const auto known = std::find(std::begin(shim::kCrashPoints), std::end(shim::kCrashPoints), point);
+  return known == std::end(shim::kCrashPoints) ? std::string() : std::string(allowed);
 }
 
 std::string join_env(const std::vector<std::string>& env) {
@@ -180,6 +182,7 @@ LaunchFailure write_launch_files(const LaunchOrder& order, const JobDir& dir) {
   if (const int error = dir.write(shim::kLaunchEnv, files.env)) {
     return {"The job's environment cannot be written.", error};
   }
+  crash_point("supervise.after_env_file");
   if (const int error = dir.write(shim::kLaunch, files.launch)) {
     return {"The launch file cannot be written.", error};
   }

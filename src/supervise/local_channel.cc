@@ -4,6 +4,9 @@
 
 #include "supervise/channel_loop.h"
 #include "supervise/found_job.h"
+#include "supervise/job_dir.h"
+#include "supervise/job_look.h"
+#include "supervise/remove_job.h"
 
 namespace waybill::supervise {
 
@@ -30,6 +33,19 @@ std::optional<core::OutputFacts> LocalChannel::shorten_output(const JobId& job, 
 }
 void LocalChannel::lower_output_cap(const JobId& job, std::uint64_t cap) {
   loop_->post_cap(job, cap);
+}
+std::optional<std::uint64_t> LocalChannel::remove_job(const JobId& job) {
+  return supervise::remove_job(loop_->data_dir(), job);
+}
+std::uint64_t LocalChannel::job_allocated(const JobId& job) {
+  return supervise::job_allocated(loop_->data_dir(), job);
+}
+bool LocalChannel::ended_on_record(const JobId& job) {
+  return supervise::ended_on_record(loop_->data_dir(), job);
+}
+std::optional<core::OutputFacts> LocalChannel::output_of(const JobId& job) {
+  if (!is_job_dir_name(job.str()) || output_allocated(job) == 0) return std::nullopt;
+  return output_from_files(job_dir_path(loop_->data_dir(), job));
 }
 Result<std::vector<JobId>> LocalChannel::directories() {
   return job_directories(loop_->data_dir());

@@ -33,6 +33,7 @@ Result<void> World::start() {
       dir_.string(),
       "test",
       store_.incarnation,
+      node,
       settings,
       [this](const core::Owner& owner, int, std::uint64_t) { watched.push_back(owner); },
       [this](const JobId& job, std::vector<core::Monitor> wanted) {
@@ -44,7 +45,8 @@ Result<void> World::start() {
       store_.lineage.copy,
       [this](const std::string& incarnation, std::uint64_t newest) {
         mark = store::Mark{incarnation, newest};
-      }};
+      },
+      boot};
   engine_ = std::make_unique<engine::Engine>(std::move(parts));
   return engine_->open();
 }
