@@ -347,6 +347,23 @@ TEST(Mark, I12_a_missing_mark_is_noticed_once_there_was_one) {
   EXPECT_FALSE(world.engine().regressed().empty());
 }
 
+TEST(Mark, I12_another_store_is_noticed_however_many_receipts_it_has) {
+  const auto why = [](std::optional<store::Mark> mark, store::Lineage store) {
+    return store::why_regressed(mark, store);
+  };
+  const store::Lineage store{"s2", "s1", 10, true, false};
+  EXPECT_EQ(why(store::Mark{"s2", 10}, store), "");
+  EXPECT_EQ(why(store::Mark{"s2", 3}, store), "");  // the mark may lag
+  EXPECT_NE(why(store::Mark{"s2", 11}, store), "");
+  // The one that this store took the place of, killed before the mark was written.
+  EXPECT_EQ(why(store::Mark{"s1", 10}, store), "");
+  EXPECT_NE(why(store::Mark{"s3", 1}, store), "");
+  EXPECT_EQ(why(store::Mark{"s3", 0}, store), "");  // nothing was ever seen
+  EXPECT_NE(why(std::nullopt, store), "");
+  EXPECT_EQ(why(std::nullopt, {"s2", "", 10, false, false}), "");
+  EXPECT_NE(why(std::nullopt, {"s2", "", 10, false, true}), "");
+}
+
 TEST(Mark, I16_receipt_numbers_are_not_given_again_when_receipts_are_removed) {
   World world;
   const JobId job = launched(world, "true");
