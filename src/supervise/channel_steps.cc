@@ -14,6 +14,7 @@
 #include "base/crash_point.h"
 #include "shim/cgroup.h"
 #include "shim/files.h"
+#include "shim/launch.h"
 #include "shim/record.h"
 #include "supervise/cgroup_root.h"
 #include "supervise/channel_loop.h"
@@ -26,6 +27,7 @@ constexpr int kLaunchesMax = 3;
 constexpr Millis kLookAgain{50};
 constexpr Millis kLookLater{1000};
 constexpr Millis kLaunchBound{10'000};
+constexpr std::size_t kLaunchBytesMax = 64UL * 1024 * 1024;
 constexpr Millis kRelaunchPause{100};
 constexpr Millis kRelaunchPauseMax{5000};
 constexpr Millis kRelaunchFor{60'000};
@@ -66,6 +68,20 @@ core::JobFacts not_launched(const JobId& id, const LaunchFailure& failure) {
     facts.exit = core::Exit::not_started(failure.step, failure.error, failure.what);
   }
   return facts;
+}
+
+}  // namespace
+
+namespace {
+
+// The main process removes its environment when the gate opens (docs/files.md): a launch file that
+// checks and no environment show that it ran, though its start record is gone.
+bool has_run(const JobDir& dir) {
+  if (dir.probe(shim::kLaunchEnv) != ENOENT) return false;
+  std::string text;
+  shim::Launch launch;
+  return dir.read(shim::kLaunch, kLaunchBytesMax, text) == 0 &&
+         shim::parse_launch(text, launch) == shim::LaunchError::none;
 }
 
 }  // namespace
@@ -309,6 +325,7 @@ bool LocalChannel::Loop::launch_later(Job& job, int error) {
 }
 
 void LocalChannel::Loop::launch(Job& job, JobLook look) {
+  if (look.dir && has_run(*look.dir)) job.start_seen = true;
   if (job.start_seen || (!look.dir && job.ran_perhaps)) return directory_gone(job);
   if (look.stop_wished || !may_launch(job)) return report(job, not_launched(job.id, job.failure));
   if (const MonoTime now = std::chrono::steady_clock::now(); now < job.next_launch) {

@@ -23,6 +23,19 @@ namespace waybill::e2e {
 using Seconds = std::chrono::seconds;
 inline constexpr Seconds kCap{60};
 
+// Under a sanitizer memory is its own, and everything takes its time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // The programs under test.
 std::string waybill_program();
 std::string shim_program();

@@ -158,6 +158,23 @@ INSTANTIATE_TEST_SUITE_P(Records, RecordTest, ::testing::ValuesIn(kDamages), [](
   return name;
 });
 
+// The row does not know of the start either: the daemon died before it had written that down. What
+// the command took along when it began still shows.
+TEST_F(RecoveryTest, I10_a_start_record_is_not_the_only_witness) {
+  daemon.set_daemon_env({"WAYBILL_CRASH=engine.facts.before_commit"});
+  daemon.start();
+  daemon.set_daemon_env({});
+  const std::string id = held_job();
+  daemon.wait_for_end();
+  EXPECT_TRUE(daemon.crashed());
+  kill_9(supervisor());
+  kill_9(main_);
+  fs::remove(file(id, "start.json"));
+  daemon.start();
+  expect_lost(heard_once(id));
+  expect_runs(id, 1);
+}
+
 // The wishes are their files' existence: nothing in them is needed.
 TEST_F(RecoveryTest, I8_a_torn_stop_wish_is_a_stop_wish) {
   start_with_supervisors_that_stop_at("shim.stop_term");

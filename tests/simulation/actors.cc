@@ -61,8 +61,31 @@ void Simulation::close(engine::ConnectionId connection) {
   post(nullptr, engine::ConnectionClosed{connection}, "closed");
 }
 
+// All programs of a session end, and its lease runs out.
+void Simulation::everybody_leaves(const core::Owner& owner) {
+  branches_.reach(Branch::everybody_left);
+  note("everybody leaves " + name_of(owner));
+  const int life = lives_;
+  std::vector<engine::ConnectionId> open;
+  for (const auto& [connection, client] : clients_) {
+    if (client.owner == owner) open.push_back(connection);
+  }
+  for (const engine::ConnectionId connection : open) {
+    if (!daemon_ || life != lives_) return;
+    close(connection);
+  }
+  for (const HostProcess& host : hosts_) {
+    if (host.owner == owner) gone_.push_back({owner, host.pid, 7});
+  }
+  std::erase_if(hosts_, [&](const HostProcess& host) { return host.owner == owner; });
+  send();
+  clock_.pass(random_.chance(50) ? settings_.turn_lease : settings_.turn_abandon_after);
+  tick();
+}
+
 void Simulation::step_connection() {
   if (clients_.empty()) return;
+  if (random_.chance(12)) return everybody_leaves(owners_[random_.below(owners_.size())]);
   std::vector<engine::ConnectionId> dying;
   for (const auto& [connection, client] : clients_) {
     if (client.dying) dying.push_back(connection);
@@ -101,6 +124,7 @@ void Simulation::step_person() {
 void Simulation::act(Client& client) {
   const std::uint64_t dice = random_.below(100);
   if (dice < 8) return attach(client);
+  if (features_.clients && dice < 16) return act_session(client);
   if (!client.held.empty() && dice < 30) return act_held(client);
   if (dice < 48) return act_jobs(client);
   if (dice < 72) return act_turn(client);
@@ -255,6 +279,16 @@ void Simulation::act_jobs(Client& client) {
 }
 
 void Simulation::ask_about(Client& client, bool stop) {
+  const auto kept = rows("SELECT job FROM leftover WHERE kept = 1 AND survived <> '[]'");
+  if (stop && !kept.empty() && random_.chance(50)) {
+    const auto of = accepted_.find(JobId(random_.pick(kept)));
+    if (of != accepted_.end() && of->second == client.owner) {
+      engine::StopRequest request;
+      request.caller = caller(client);
+      request.jobs = {of->first};
+      return post(&client, request, "stop of what was left behind");
+    }
+  }
   const bool others = random_.chance(8);
   const core::Owner& of = others ? owners_[random_.below(owners_.size())] : client.owner;
   const std::vector<JobId>& known = jobs_[of];

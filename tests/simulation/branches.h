@@ -23,7 +23,7 @@ namespace waybill::sim {
                   stop_not_launched) X(deadline_passed) X(deadline_survived) X(leftovers_killed)   \
                   X(leftovers_kept) X(leftovers_stopped) X(started_late) X(queued_stopped) X(      \
                       taken_over) X(fenced) X(joined) X(lease_lapsed) X(host_process_ended)        \
-                      X(detached) X(key_of_another_tenant) X(job_of_another) X(offer_expired) X(   \
+                      X(detached) X(everybody_left) X(job_of_another) X(offer_expired) X(          \
                           connection_lost) X(given_back) X(repeat_heard) X(acked_late)             \
                           X(acked_again) X(acked_reported) X(acked_durable) X(acked_processed) X(  \
                               client_died_unread) X(turn_held) X(turn_stopped) X(turn_abandoned)   \

@@ -154,8 +154,9 @@ void Simulation::check_numbers() {
       violated("I18", name_of(owner) + " went on " + std::to_string(continuations_[owner]) +
                           " times without a user");
     }
-    // A connection that has closed may not have been told yet.
-    if (!row.lease_live || row.host_pid || damaged(owner) || !batch_.empty()) continue;
+    // That a connection has closed may not be told yet, or not fit on the disk.
+    const bool told = batch_.empty() && !troubled_;
+    if (!row.lease_live || row.host_pid || damaged(owner) || !told) continue;
     const bool connected = std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
       return entry.second.owner == owner && entry.second.key &&
              daemon_->sealer->fingerprint("host key " + entry.second.key->str()) ==

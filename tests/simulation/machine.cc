@@ -176,7 +176,8 @@ void Machine::step_supervised(Process& process, bool calm) {
       process.exit = core::Exit::exited(0);
   }
   process.at = Process::At::exited;
-  if (random_.chance(20)) process.leftovers = 1 + static_cast<int>(random_.below(2));
+  if (random_.chance(process.keep ? 50 : 20))
+    process.leftovers = 1 + static_cast<int>(random_.below(2));
   process.leftovers_alive = process.leftovers;
 }
 

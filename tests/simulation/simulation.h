@@ -148,6 +148,7 @@ class Simulation {
   void step_host();
   void step_person();
   void step_connection();
+  void everybody_leaves(const core::Owner& owner);
   void act(Client& client);
   void act_turn(Client& client);
   void act_inbox(Client& client);

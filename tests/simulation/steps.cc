@@ -196,7 +196,7 @@ void Simulation::step_monitor() {
   core::MonitorFound found;
   found.job = at->first;
   found.number = random_.pick(at->second).number;
-  if (process.printed > 0 && random_.chance(20)) {
+  if (process.printed > 0 && random_.chance(40)) {
     branches_.reach(Branch::monitor_stale);
   } else {
     process.printed += 10;

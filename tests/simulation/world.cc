@@ -127,6 +127,11 @@ void Simulation::start() {
   if (!calm_ && features_.crashes && random_.chance(25)) {
     arm_crash();
   }
+  if (!calm_ && features_.trouble && random_.chance(15)) {
+    planned_ = random_.chance(50) ? Trouble::read_broken : Trouble::full;
+    disk_.plan(planned_, static_cast<int>(1 + random_.below(30)), 1);
+    troubled_ = true;
+  }
   note("start " + std::to_string(lives_));
   daemon_ = std::make_unique<Daemon>();
   starting_ = true;
@@ -151,12 +156,14 @@ void Simulation::start() {
     branches_.reach(Branch::start_refused);
     if (!troubled_) violated("start", begun.error().message);
     daemon_.reset();
+    disk_.clear_trouble();
+    troubled_ = false;
     return;
   }
   auto reader = store::open_reader(kStore);
   if (!reader) return violated("start", reader.error().message);
   daemon_->reader = std::move(*reader);
-  troubled_ = disk_.troubled();
+  troubled_ = disk_.troubled() || disk_.failed() > 0;
   check_start(lives_ > 1);
 }
 
