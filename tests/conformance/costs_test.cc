@@ -166,7 +166,8 @@ TEST_F(CostsTest, O24_no_statement_reads_a_table_from_end_to_end) {
   const std::vector<std::string> live{"job_live",   "job_twin",       "inbox_live",
                                       "turn_open",  "session_host",   "session_queued",
                                       "owed",       "turn_kept",      "idempotency_gone",
-                                      "ended_kept", "absent_session", "inbox_connection"};
+                                      "ended_kept", "absent_session", "inbox_connection",
+                                      "unrecoverable"};
   std::set<std::string> seen;
   const auto look = [&] {
     for (const auto& [sql, steps] : sqlite().steps()) {
