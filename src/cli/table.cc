@@ -440,8 +440,8 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 7> kPlannedCommands{
-    "send", "release", "agent", "worker", "answer", "message", "result"};
+constexpr std::array<std::string_view, 7> kPlannedCommands{"send",   "release", "agent", "worker",
+                                                           "answer", "message", "result"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace
