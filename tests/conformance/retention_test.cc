@@ -23,6 +23,10 @@ constexpr Millis kDay = std::chrono::hours(24);
 
 class RetentionTest : public ::testing::Test {
  protected:
+  RetentionTest() {
+    world.settings.disk_check_interval = kDay;  // a running job is looked at all the time
+    EXPECT_TRUE(world.start());
+  }
   JobId ended(const engine::Caller& caller) {
     const auto made = world.ask<RunReply>(command(caller, "true"));
     auto facts = world.finished_facts(made.job.id, 0);
