@@ -110,7 +110,14 @@ void Daemon::kill_all() const {
   wait_for(pid_);
 }
 
+void Daemon::abandon() {
+  kill(pid_, SIGKILL);
+  wait_for(pid_);
+  pid_ = -1;
+}
+
 Daemon::~Daemon() {
+  if (pid_ < 0) return;
   if (options_.kill) {
     kill_all();
     return;

@@ -50,6 +50,8 @@ class Daemon {
   Daemon& operator=(const Daemon&) = delete;
 
   pid_t pid() const { return pid_; }
+  // SIGKILL for the daemon alone; what it runs goes on for the next one.
+  void abandon();
   const std::string& socket_path() const { return socket_path_; }
 
  private:

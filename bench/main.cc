@@ -24,12 +24,13 @@ struct Section {
 constexpr Section kSections[] = {
     {"accept", bench_accept}, {"launch", bench_launch},   {"chain", bench_chain},
     {"stop", bench_stop},     {"exit", bench_exit},       {"memory", bench_memory},
-    {"output", bench_output}, {"wakeups", bench_wakeups},
+    {"output", bench_output}, {"wakeups", bench_wakeups}, {"history", bench_history},
 };
 
 constexpr char kUsage[] =
     "usage: waybill-bench [--rounds N] [--scale X] [--dir DIR] [--waybill FILE] [SECTION...]\n"
-    "sections: accept launch chain stop exit memory output wakeups; all when none is named\n"
+    "sections: accept launch chain stop exit memory output wakeups history;\n"
+    "          all when none is named\n"
     "--dir     where to write, on the disk to be measured (default /var/tmp)\n"
     "--waybill another build of the program, its supervisor beside it\n"
     "--scale   of the number of operations in a round: 0.1 is quick and rough\n";

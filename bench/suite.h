@@ -22,6 +22,7 @@ void bench_accept(const Suite& suite);
 void bench_launch(const Suite& suite);
 void bench_chain(const Suite& suite);
 void bench_stop(const Suite& suite);
+void bench_history(const Suite& suite);
 void bench_exit(const Suite& suite);
 void bench_memory(const Suite& suite);
 void bench_output(const Suite& suite);

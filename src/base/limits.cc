@@ -61,6 +61,7 @@ const std::vector<SettingField>& setting_fields() {
       count("monitors_per_job", &Settings::monitors_per_job, 0, 100),
       count("monitor_events_max", &Settings::monitor_events_max, 1, 1000),
       count("monitor_per_minute", &Settings::monitor_per_minute, 1, 600),
+      duration("retention", &Settings::retention, 1000, 3660 * kDayMs),
       duration("stop_grace", &Settings::stop_grace, 0, kDayMs),
       duration("stop_stuck_after", &Settings::stop_stuck_after, 100, kDayMs),
       duration("drain_grace", &Settings::drain_grace, 0, 60'000),

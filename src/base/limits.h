@@ -32,6 +32,7 @@ struct Settings {
   std::uint64_t monitors_per_job = 5;
   std::uint64_t monitor_events_max = 10;
   std::uint64_t monitor_per_minute = 6;
+  Millis retention{std::chrono::hours(24 * 14)};
   Millis stop_grace{5000};
   Millis stop_stuck_after{10000};
   Millis drain_grace{500};

@@ -54,10 +54,19 @@ Result<int> perform(const Context& context) {
       return mcp_command(context);
     case CommandId::status:
       return status_command(context);
+    case CommandId::prune:
+      return prune_command(context);
     case CommandId::shutdown:
       return shutdown_command(context);
     case CommandId::doctor:
       return doctor_command(context);
+    case CommandId::owners:
+    case CommandId::owners_release:
+      return owners_command(context);
+    case CommandId::reconcile:
+      return reconcile_command(context);
+    case CommandId::backup:
+      return backup_command(context);
     case CommandId::hook:
       return hook_command(context);
     case CommandId::host:

@@ -82,6 +82,10 @@ class Parser {
     if (command.group.empty()) return app_;
     const std::string group(command.group);
     CLI::App*& app = groups_[group];
+    // A command that has others below it, like `owners` and `owners release`.
+    for (const auto& [above, own] : apps_) {
+      if (above->group.empty() && above->name == group) return *own;
+    }
     if (app == nullptr) {
       app = app_.add_subcommand(group, group == "turn" ? "A host written in shell: one turn."
                                                        : "The session and its host.");

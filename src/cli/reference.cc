@@ -47,7 +47,8 @@ leftovers:[{pid,comm,cmdline,state,holds_output}], usage:{cpu_ms,max_rss_bytes},
 events:[{id,state,tries,last_error,acked_as}]`. Also `owner`, `wake`, `shell`, `survivors` (while
 stopping, or of leftovers that were killed), `leftovers_kept`, `ended_by_itself`,
 `output.digest_reason`, `output.incomplete`, `output.expired_at`,
-`exit.errno`, `stages_of` (`last` | `earlier`: which pipeline `stages` are of), `earlier:
+`exit.errno`, `events[].dropped_as` (`expired` | `owner_gone`, docs/retention.md),
+`stages_of` (`last` | `earlier`: which pipeline `stages` are of), `earlier:
 {pipelines:[{statuses,finding}],truncated} | null` (docs/truth.md), and `cwd_base64` when cwd is not
 valid UTF-8. `exit` is null until the job is
 finished; `exit.signal` is a number; a stage's 128+n stays `code`. Lists leave `receipts` and

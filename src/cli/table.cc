@@ -307,6 +307,27 @@ void add_node(std::vector<CommandInfo>& out) {
                  {},
                  "The daemon: counts, what is owed, settings in force.",
                  R"({"version","data_dir","running_jobs",…,"settings":{…}}; durations in ms)"});
+  out.push_back({CommandId::owners,
+                 "",
+                 "owners",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {},
+                 "Sessions that are refused, or whose stop is not confirmed, and why.",
+                 R"({"owners":[{"tenant","session","kind","why","since","jobs":[ID]}]})"});
+  out.push_back(
+      {CommandId::owners_release,
+       "owners",
+       "release",
+       "SESSION",
+       1,
+       1,
+       false,
+       {{"--reason", "R", false, "Why; kept on the jobs. Required."}},
+       "Give up what cannot be recovered of a session: its jobs end failed, exit unknown.",
+       R"({"jobs":[…]})"});
   out.push_back({CommandId::shutdown,
                  "",
                  "shutdown",
@@ -330,6 +351,43 @@ void add_node(std::vector<CommandInfo>& out) {
                  "is a problem.",
                  R"({"ok","findings":[{"subject","level","message"}],"clients":[{"client","found",)"
                  R"("version","wired","program","on_completion"}]})"});
+  out.push_back({CommandId::prune,
+                 "",
+                 "prune",
+                 "",
+                 0,
+                 0,
+                 false,
+                 {{"--older-than", "D", false,
+                   "Ended at least this long ago; default: setting retention (14d)."},
+                  {"--dry-run", "", false, "Only say what would go."}},
+                 "Remove finished jobs of all sessions now, with their output, where everybody who "
+                 "should has heard of them.",
+                 R"({"jobs":[{"id","session","label","status","finished_at","bytes"}],"bytes",)"
+                 R"("dropped_events","dry_run"})"});
+  out.push_back(
+      {CommandId::reconcile,
+       "",
+       "reconcile",
+       "",
+       0,
+       0,
+       false,
+       {},
+       "After an older store was put back: bring it up to what the job directories say, "
+       "and name the directories that are nobody's (docs/storage.md).",
+       R"({"regressed","incarnation","rebuilt":[{"job","tenant","session","status"}],)"
+       R"("settled":[…],"ended":[…],"quarantined":[{"job","path","started","runs","why"}]})"});
+  out.push_back({CommandId::backup,
+                 "",
+                 "backup",
+                 "FILE",
+                 1,
+                 1,
+                 false,
+                 {},
+                 "Copy the store into a new file, while everything goes on.",
+                 R"({"path","bytes","newest_receipt"})"});
   out.push_back(
       {CommandId::setup,
        "",
@@ -382,9 +440,8 @@ std::vector<CommandInfo> build() {
   return out;
 }
 
-constexpr std::array<std::string_view, 10> kPlannedCommands{
-    "send",   "release", "owners",  "reconcile", "agent",
-    "worker", "answer",  "message", "result",    "prune"};
+constexpr std::array<std::string_view, 7> kPlannedCommands{"send",   "release", "agent", "worker",
+                                                           "answer", "message", "result"};
 constexpr std::array<std::string_view, 1> kPlannedFlags{"--secret"};
 
 }  // namespace
@@ -408,8 +465,7 @@ const std::vector<CommandInfo>& commands() {
 }
 
 bool is_planned_command(std::string_view word) {
-  return word == "backup" ||
-         std::find(kPlannedCommands.begin(), kPlannedCommands.end(), word) !=
+  return std::find(kPlannedCommands.begin(), kPlannedCommands.end(), word) !=
              kPlannedCommands.end() ||
          word == "successor" || word == "dispose" || word == "rearm";
 }

@@ -128,6 +128,7 @@ void add_events(std::string& out, const json::object& job) {
     const json::object& event = item.get_object();
     std::string text = text_of(event, "id") + "  " + text_of(event, "state");
     if (const std::string as = text_of(event, "acked_as"); !as.empty()) text += " as " + as;
+    if (const std::string as = text_of(event, "dropped_as"); !as.empty()) text += " as " + as;
     if (const std::string why = text_of(event, "withheld"); !why.empty()) {
       text += ", withheld: " + why;
     }

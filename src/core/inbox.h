@@ -39,6 +39,11 @@ WAYBILL_WORDS(Author, 3, "user", "job", "host");
 enum class AckedAs { processed, reported, accepted };
 WAYBILL_WORDS(AckedAs, 3, "processed", "reported", "accepted");
 
+// Why a row was given up without having been heard: its job was removed, or nobody came back to its
+// session.
+enum class DroppedAs { expired, owner_gone };
+WAYBILL_WORDS(DroppedAs, 2, "expired", "owner_gone");
+
 // Why a row wakes nobody for now.
 enum class Withheld { no, budget, stopped };
 WAYBILL_WORDS(Withheld, 3, "no", "budget", "stopped");

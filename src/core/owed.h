@@ -19,10 +19,11 @@ enum class OwedKind {
   turn_abandon,  // key = tenant/session/turn: an open turn without a host becomes the session's
   stop_stuck,    // key = job: a stop that is not confirmed by then is announced, once
   start_within,  // key = job: still queued then, it is not started any more
+  prune,         // key = "node": something may have been kept long enough
   wake,          // key = tenant/session: look again whether its client has to be woken or started
 };
-WAYBILL_WORDS(OwedKind, 7, "supervise", "offer_expiry", "host_lease", "turn_abandon", "stop_stuck",
-              "start_within", "wake");
+WAYBILL_WORDS(OwedKind, 8, "supervise", "offer_expiry", "host_lease", "turn_abandon", "stop_stuck",
+              "start_within", "prune", "wake");
 
 struct Owed {
   OwedKind kind = OwedKind::supervise;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/crash_point.h"
 #include "daemon/config.h"
 #include "daemon/data_dir.h"
 #include "daemon/doctor.h"
@@ -25,11 +26,13 @@
 #include "daemon/server.h"
 #include "daemon/service.h"
 #include "daemon/socket.h"
+#include "daemon/store_check.h"
 #include "daemon/worker.h"
 #include "edge/rpc_session.h"
 #include "edge/version.h"
 #include "engine/engine.h"
 #include "engine/queries.h"
+#include "store/backup.h"
 #include "store/open.h"
 #include "supervise/local_channel.h"
 
@@ -37,6 +40,7 @@ namespace waybill::daemon {
 namespace {
 
 constexpr std::size_t kReadsMax = 4096;
+constexpr std::size_t kBackupsMax = 8;
 constexpr Millis kFlushWithin{1000};
 
 Result<std::string> shim_beside_us() {
@@ -84,8 +88,10 @@ struct Daemon::Impl {
   std::unique_ptr<EngineThread> engine;
   std::unique_ptr<supervise::Channel> channel;
   std::unique_ptr<store::SqliteDatabase> reader_database;
+  std::unique_ptr<StoreCheck> check;
   std::optional<engine::Queries> queries;
   std::unique_ptr<Worker> reader;
+  std::unique_ptr<Worker> copier;
   std::unique_ptr<OutputWatch> watch;
   std::unique_ptr<LogWaits> logs;
   std::unique_ptr<Monitors> monitors;
@@ -101,6 +107,7 @@ struct Daemon::Impl {
   Result<void> start_engine();
   Result<void> start_reader();
   Result<void> listen();
+  Result<edge::BackupReply> back_up(const std::string& path) const;
   void end(const std::string& why);
   engine::StatusReply basic_status() const;
 };
@@ -119,6 +126,7 @@ Result<void> Daemon::Impl::open(const DaemonOptions& options) {
   TRY(check_store_url(options.store_url));
   TRY_ASSIGN(dir, open_data_dir(options.data_dir));
   TRY_ASSIGN(lock, lock_data_dir(dir));
+  crash_point("start.after_lock");
   if (::chdir("/") != 0) return fail(ErrorCode::unavailable, "cannot enter /");
   TRY_ASSIGN(settings, load_settings(dir.path, options.settings));
   shim_path = options.shim_path;
@@ -190,9 +198,20 @@ Result<void> Daemon::Impl::start_engine() {
 
 Result<void> Daemon::Impl::start_reader() {
   TRY_ASSIGN(reader_database, store::open_reader(store_path(dir.path)));
+  const auto damaged = [this](const std::string& what) {
+    engine->tell(engine::StoreDamaged{what});
+  };
+  reader_database->on_damage(damaged);
+  if (!store::is_checked_at_start(store_path(dir.path))) {
+    check = std::make_unique<StoreCheck>(store_path(dir.path), damaged,
+                                         [this](const std::string& text) { log->warn(text); });
+  }
   queries.emplace(*reader_database, settings);
   reader = std::make_unique<Worker>(kReadsMax, [this](const std::string& what) {
     engine->poison("a read met something that cannot happen: " + what);
+  });
+  copier = std::make_unique<Worker>(kBackupsMax, [this](const std::string& what) {
+    log->error("a backup met something that cannot happen: " + what);
   });
   TRY_ASSIGN(watch, OutputWatch::open(loop, dir.path + "/jobs"));
   logs = std::make_unique<LogWaits>(
@@ -219,9 +238,11 @@ Result<void> Daemon::Impl::listen() {
       [this] {
         return examine(*reader_database, {dir.path, store_path(dir.path), shim_path, settings});
       },
-      [this] { end("a shutdown call"); }, basic_status()});
+      [this] { end("a shutdown call"); }, *copier,
+      [this](const std::string& path) { return back_up(path); }, basic_status()});
   TRY_ASSIGN(Listener opened, Listener::open(dir));
   listener.emplace(std::move(opened));
+  crash_point("start.after_socket");
   server = std::make_unique<Server>(
       loop, listener->fd(), limits,
       ServerHooks{[this] { return service->new_connection(); },
@@ -231,6 +252,14 @@ Result<void> Daemon::Impl::listen() {
                   [](ConnectionNumber) {}, [this](const std::string& text) { log->warn(text); }});
   server->start();
   return {};
+}
+
+// On the copier's thread.
+Result<edge::BackupReply> Daemon::Impl::back_up(const std::string& path) const {
+  TRY_ASSIGN(const store::BackupMade made,
+             store::make_backup({store_path(dir.path), seal_key_path(dir.path), path}, clock));
+  log->info("backup of receipt " + std::to_string(made.newest_receipt) + " in " + path);
+  return edge::BackupReply{path, made.bytes, made.newest_receipt};
 }
 
 engine::StatusReply Daemon::Impl::basic_status() const {
@@ -250,7 +279,9 @@ void Daemon::Impl::end(const std::string& why) {
   ending = true;
   log->info("ends: " + why + "; jobs run on");
   engine->stop();
+  check.reset();
   reader->stop();
+  copier->stop();
   monitors->stop();
   // After the answers that both threads have posted to the loop.
   loop.post([this] {

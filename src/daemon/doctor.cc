@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +18,9 @@
 #include "base/unique_fd.h"
 #include "daemon/data_dir.h"
 #include "engine/output_room.h"
+#include "store/jobs.h"
 #include "supervise/cgroup_root.h"
+#include "supervise/found_job.h"
 
 namespace waybill::daemon {
 namespace {
@@ -70,10 +74,31 @@ Finding store_finding(store::Database& reader, const DoctorPlace& place) {
           place.store_path + ", intact, journal mode " + journal};
 }
 
+// 0: it runs. A supervisor that is given no job says so by its status and does nothing.
+int try_shim(const std::string& path) {
+  std::string name = "waybill-shim";
+  char* argv[] = {name.data(), nullptr};
+  char* envp[] = {nullptr};
+  pid_t pid = 0;
+  if (const int error = ::posix_spawn(&pid, path.c_str(), nullptr, nullptr, argv, envp)) {
+    return error;
+  }
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(pid, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  // As pid 1 somebody else may have reaped it: then all that is known is that it was started.
+  if (ended != pid) return 0;
+  return WIFEXITED(status) && WEXITSTATUS(status) == EINVAL ? 0 : ENOEXEC;
+}
+
 Finding shim_finding(const DoctorPlace& place) {
-  if (::access(place.shim_path.c_str(), X_OK) != 0) {
+  int error = ::access(place.shim_path.c_str(), X_OK) == 0 ? 0 : errno;
+  if (error == 0) error = try_shim(place.shim_path);
+  if (error != 0) {
     return {"shim", Level::problem,
-            place.shim_path + ": " + std::generic_category().message(errno) +
+            place.shim_path + ": " + std::generic_category().message(error) +
                 "; no job can be started until waybill-shim stands beside waybill"};
   }
   return {"shim", Level::ok, place.shim_path};
@@ -161,6 +186,30 @@ Finding sandbox_finding() {
               (in_path("bwrap") ? "found" : "not found")};
 }
 
+// Directories without a row: of a store that was lost or put back, or put there by hand.
+Finding directories_finding(store::Database& reader, const DoctorPlace& place) {
+  constexpr std::size_t kNamedMax = 5;
+  const auto directories = supervise::job_directories(place.data_dir);
+  if (!directories) return {"jobs", Level::warning, directories.error().message};
+  const supervise::MachineGeneration machine = supervise::read_machine_generation();
+  std::size_t count = 0;
+  std::string names;
+  for (const JobId& job : *directories) {
+    const auto known = store::has_job(reader, job);
+    if (!known) return {"jobs", Level::warning, known.error().message};
+    if (*known || !supervise::has_start_record(place.data_dir, job)) continue;
+    if (++count > kNamedMax) continue;
+    const bool runs = supervise::main_process_lives(place.data_dir, job, machine);
+    names += (names.empty() ? "" : ", ") + job.str() + (runs ? " (runs)" : "");
+  }
+  const std::string all = std::to_string(directories->size()) + " directories";
+  if (count == 0) return {"jobs", Level::ok, all + ", each with its row"};
+  return {"jobs", Level::warning,
+          std::to_string(count) + " of " + all + " may have run a command and have no row: " +
+              names + (count > kNamedMax ? ", …" : "") +
+              "; they are kept and never run, and `waybill reconcile` tells more"};
+}
+
 }  // namespace
 
 Finding judge_survival(const std::string& cgroup, bool systemd, bool lingers) {
@@ -201,7 +250,7 @@ Finding judge_space(const std::string& data_dir, const supervise::DiskSpace& spa
 std::vector<Finding> examine(store::Database& reader, const DoctorPlace& place) {
   return {store_finding(reader, place), shim_finding(place), data_dir_finding(place),
           space_finding(place),         survival_finding(),  limits_finding(),
-          cgroup_finding(place),        sandbox_finding()};
+          cgroup_finding(place),        sandbox_finding(),   directories_finding(reader, place)};
 }
 
 }  // namespace waybill::daemon

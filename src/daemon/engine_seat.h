@@ -26,6 +26,7 @@ struct SeatParts {
 };
 
 std::string store_path(const std::string& data_dir);
+std::string seal_key_path(const std::string& data_dir);
 
 // On the engine's thread. Errors are the states that must not be served (store_newer,
 // state_corrupt …).

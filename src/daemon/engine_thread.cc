@@ -103,6 +103,11 @@ std::string EngineThread::poisoned() const {
   return poisoned_;
 }
 
+std::string EngineThread::regressed() const {
+  const std::lock_guard lock(mutex_);
+  return regressed_;
+}
+
 void EngineThread::stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -119,6 +124,7 @@ void EngineThread::main(const Open& open, const std::function<void(Result<void>)
     auto made = open();
     if (made) {
       seat = std::move(*made);
+      note_regressed(*seat);
     } else {
       result = fail(made.error());
     }
@@ -215,7 +221,14 @@ void EngineThread::run(EngineSeat& seat, Work work) {
   if (!work.batch.empty()) seat.run_batch(std::move(work.batch));
   if (work.tick) seat.tick();
   note_poison(seat);
+  note_regressed(seat);
   if (changes) hooks_.on_change();
+}
+
+void EngineThread::note_regressed(const EngineSeat& seat) {
+  std::string now = seat.regressed();
+  const std::lock_guard lock(mutex_);
+  regressed_ = std::move(now);
 }
 
 void EngineThread::note_poison(const EngineSeat& seat) {

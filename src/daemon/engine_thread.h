@@ -32,6 +32,8 @@ class EngineSeat {
   virtual std::optional<Millis> next_due() const = 0;
   virtual void close() = 0;
   virtual const std::string& poisoned() const = 0;
+  // Not empty: only reads and `reconcile` are served (engine/engine.h).
+  virtual std::string regressed() const { return {}; }
 };
 
 class EngineThread {
@@ -74,6 +76,8 @@ class EngineThread {
   // answered with `unavailable` and this reason.
   void poison(const std::string& reason);
   std::string poisoned() const;
+  // The engine's own, as of the last batch. Any thread.
+  std::string regressed() const;
 
   // Runs what is queued, answers what waits, ends the thread. Idempotent.
   void stop();
@@ -91,6 +95,7 @@ class EngineThread {
   Work next(std::optional<Millis> due);
   void run(EngineSeat& seat, Work work);
   void note_poison(const EngineSeat& seat);
+  void note_regressed(const EngineSeat& seat);
   void take_reports(std::vector<engine::Ticket>& batch);
   engine::Ticket facts_ticket(core::JobFacts facts);
   bool may_end_jobs(const engine::Command& command) const;
@@ -103,6 +108,7 @@ class EngineThread {
   std::deque<JobId> reported_;  // order of arrival
   std::unordered_map<JobId, core::JobFacts> facts_;
   std::string poisoned_;
+  std::string regressed_;
   bool stopping_ = false;
   bool ended_ = false;
   bool poison_noted_ = false;  // the engine's own; engine thread only

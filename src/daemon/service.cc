@@ -107,12 +107,22 @@ void DaemonService::logs(edge::LogsRequest request,
   parts_.logs.start(std::move(request), std::move(done));
 }
 
+// For what changes a job without asking the engine.
+Result<void> DaemonService::may_change() const {
+  if (std::string why = parts_.engine.poisoned(); !why.empty()) {
+    return fail(ErrorCode::unavailable, std::move(why));
+  }
+  const std::string why = parts_.engine.regressed();
+  if (why.empty()) return {};
+  return fail(ErrorCode::store_regressed, "The store is behind what this node has seen: " + why +
+                                              ". Nothing is changed until `waybill reconcile`.");
+}
+
 // A call with the host's key is refused like every other one when the host is fenced.
 void DaemonService::write(edge::WriteRequest request,
                           std::function<void(Result<edge::WriteReply>)> done) {
-  if (const std::string poisoned = parts_.engine.poisoned(); !poisoned.empty()) {
-    return parts_.loop.post(
-        [done = std::move(done), poisoned] { done(fail(ErrorCode::unavailable, poisoned)); });
+  if (auto may = may_change(); !may) {
+    return parts_.loop.post([done = std::move(done), error = may.error()] { done(fail(error)); });
   }
   request.timeout = std::min(request.timeout, parts_.settings.wait_timeout_max);
   if (!request.caller.host_key) return parts_.writes.start(std::move(request), std::move(done));
@@ -126,7 +136,13 @@ void DaemonService::write(edge::WriteRequest request,
 
 void DaemonService::doctor(std::function<void(std::vector<edge::Finding>)> done) {
   const std::string poisoned = parts_.engine.poisoned();
-  const auto add_poison = [poisoned](std::vector<edge::Finding> findings) {
+  const std::string regressed = parts_.engine.regressed();
+  const auto add_poison = [poisoned, regressed](std::vector<edge::Finding> findings) {
+    if (!regressed.empty()) {
+      findings.insert(findings.begin(), {"engine", edge::Finding::Level::problem,
+                                         "store_regressed: " + regressed +
+                                             "; only reads are served until `waybill reconcile`"});
+    }
     if (!poisoned.empty()) {
       findings.insert(findings.begin(), {"engine", edge::Finding::Level::problem, poisoned});
     }
@@ -140,6 +156,17 @@ void DaemonService::doctor(std::function<void(std::vector<edge::Finding>)> done)
     parts_.loop.post([add_poison, done] {
       done(add_poison({{"reader", edge::Finding::Level::warning, kBusy}}));
     });
+  }
+}
+
+void DaemonService::backup(std::string path, std::function<void(Result<edge::BackupReply>)> done) {
+  const bool queued = parts_.copier.post([this, path = std::move(path), done] {
+    auto made = parts_.back_up(path);
+    parts_.loop.post([done, made = std::move(made)] { done(made); });
+  });
+  if (!queued) {
+    parts_.loop.post(
+        [done] { done(fail(ErrorCode::unavailable, "other backups are being made; try again")); });
   }
 }
 

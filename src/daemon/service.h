@@ -28,8 +28,10 @@ class DaemonService final : public edge::Service {
     LogWaits& logs;
     InputWrites& writes;
     Settings settings;
-    std::function<std::vector<edge::Finding>()> examine;  // on the reader's thread
-    std::function<void()> end;                            // the daemon ends
+    std::function<std::vector<edge::Finding>()> examine;                   // on the reader's thread
+    std::function<void()> end;                                             // the daemon ends
+    Worker& copier;                                                        // for backups alone
+    std::function<Result<edge::BackupReply>(const std::string&)> back_up;  // on its thread
     // Status that can be told without the engine, when that is poisoned.
     engine::StatusReply basic_status;
   };
@@ -43,10 +45,12 @@ class DaemonService final : public edge::Service {
   void write(edge::WriteRequest request,
              std::function<void(Result<edge::WriteReply>)> done) override;
   void doctor(std::function<void(std::vector<edge::Finding>)> done) override;
+  void backup(std::string path, std::function<void(Result<edge::BackupReply>)> done) override;
   void shutdown(edge::ShutdownRequest request, std::function<void(Result<void>)> done) override;
   const Settings& settings() const override;
 
  private:
+  Result<void> may_change() const;
   bool answer_without_engine(const engine::Command& command, const engine::Done& done);
   engine::Done with_identity(engine::Done done) const;
   void to_engine(engine::Command command, engine::Done done);

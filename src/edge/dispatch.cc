@@ -86,6 +86,20 @@ void session_wait(Call& call, const Params& params, const CallContext& context) 
                       });
 }
 
+void backup(Call& call, const Params& params) {
+  const std::string path = params.text("path");
+  if (!path.starts_with('/') || path.ends_with('/')) {
+    return call.answer(
+        fail(ErrorCode::bad_request, "Parameter \"path\" must be the absolute path of a file."));
+  }
+  call.service.backup(path, [answer = call.answer](Result<BackupReply> made) {
+    if (!made) return answer(fail(std::move(made.error())));
+    answer(to_text(json::object{{"path", json::string_view(made->path.data(), made->path.size())},
+                                {"bytes", made->bytes},
+                                {"newest_receipt", made->newest_receipt}}));
+  });
+}
+
 void shutdown(Call& call, const Params& params) {
   call.service.shutdown(ShutdownRequest{params.flag("stop_jobs"), params.text("reason")},
                         [answer = call.answer](Result<void> done) {
@@ -171,8 +185,18 @@ void dispatch(Method method, const Params& params, engine::ConnectionId connecti
       return service.doctor([answer = call.answer](const std::vector<Finding>& findings) {
         answer(encode_findings(findings));
       });
+    case Method::owner_list:
+      return call.submit(engine::Command(engine::OwnersRequest{}));
+    case Method::owner_release:
+      return call.submit(release_owner_request(params));
+    case Method::reconcile:
+      return call.submit(engine::Command(engine::ReconcileRequest{}));
+    case Method::backup:
+      return backup(call, params);
     case Method::shutdown:
       return shutdown(call, params);
+    case Method::prune:
+      return call.submit(engine::Command(prune_request(params)));
     case Method::version:
       return call.answer(version_text());
   }

@@ -271,6 +271,17 @@ TEST_F(DispatchTest, ATerminalIsDumbUnlessTheEnvironmentNamesIt) {
   EXPECT_TRUE(run({{"command", "x"}}).env.empty());
 }
 
+TEST_F(DispatchTest, ABackupNeedsTheWholePathOfAFile) {
+  service.backup_reply = BackupReply{"/tmp/backup.db", 4096, 7};
+  const auto made = call("backup", {{"path", "/tmp/backup.db"}});
+  ASSERT_TRUE(made);
+  EXPECT_EQ(json::serialize(*made), R"({"path":"/tmp/backup.db","bytes":4096,"newest_receipt":7})");
+  EXPECT_THAT(service.backups, ElementsAre("/tmp/backup.db"));
+  for (const char* path : {"backup.db", "/tmp/", ""}) {
+    EXPECT_EQ(refused("backup", {{"path", path}}).code, ErrorCode::bad_request) << path;
+  }
+}
+
 TEST_F(DispatchTest, EveryMethodIsServed) {
   for (const MethodInfo& info : methods()) {
     json::object params;
@@ -283,6 +294,7 @@ TEST_F(DispatchTest, EveryMethodIsServed) {
     }
     if (info.method == Method::job_run) params = {{"command", "x"}, {"cwd", "/"}};
     if (info.method == Method::job_stop) params = {{"all", true}};
+    if (info.method == Method::backup) params = {{"path", "/tmp/backup.db"}};
     if (info.method == Method::hello) continue;
     EXPECT_TRUE(call(info.name, params)) << info.name;
   }

@@ -81,12 +81,51 @@ json::value encode_status(const engine::StatusReply& status) {
                       {"settings", encode_settings(status.settings)}};
 }
 
+json::value encode_pruned(const engine::PruneReply& pruned) {
+  json::array jobs;
+  for (const engine::PrunedJob& job : pruned.jobs) {
+    jobs.push_back(json::object{{"id", text(job.job.str())},
+                                {"session", text(job.session.str())},
+                                {"label", text_or_null(job.label)},
+                                {"status", word(job.status)},
+                                {"finished_at", time_or_null(job.finished_at)},
+                                {"bytes", job.bytes}});
+  }
+  return json::object{{"jobs", std::move(jobs)},
+                      {"bytes", pruned.bytes},
+                      {"dropped_events", pruned.dropped_events},
+                      {"next", pruned.next ? json::value(*pruned.next) : json::value(nullptr)}};
+}
+
 json::value encode_told(const std::optional<core::Monitor>& monitor) {
   if (!monitor) return nullptr;
   return json::object{{"number", monitor->number},        {"pattern", text(monitor->pattern)},
                       {"lines", monitor->lines},          {"untold", monitor->untold},
                       {"missed_bytes", monitor->missed},  {"event", monitor->events},
                       {"events_max", monitor->events_max}};
+}
+
+json::array encode_reconciled(const std::vector<engine::ReconciledJob>& jobs) {
+  json::array list;
+  for (const engine::ReconciledJob& one : jobs) {
+    list.push_back(json::object{{"job", text(one.job.str())},
+                                {"tenant", text(one.owner.tenant.str())},
+                                {"session", text(one.owner.session.str())},
+                                {"status", word(one.status)}});
+  }
+  return list;
+}
+
+json::array encode_quarantined(const std::vector<engine::QuarantinedJob>& jobs) {
+  json::array list;
+  for (const engine::QuarantinedJob& one : jobs) {
+    list.push_back(json::object{{"job", text(one.job.str())},
+                                {"path", text(one.path)},
+                                {"started", one.started},
+                                {"runs", one.runs},
+                                {"why", text(one.why)}});
+  }
+  return list;
 }
 
 struct ReplyEncoder {
@@ -143,6 +182,29 @@ struct ReplyEncoder {
                         {"already", encode_texts(reply.already)}};
   }
   json::value operator()(const engine::StatusReply& status) const { return encode_status(status); }
+  json::value operator()(const engine::PruneReply& pruned) const { return encode_pruned(pruned); }
+  json::value operator()(const engine::OwnersReply& reply) const {
+    json::array owners;
+    for (const engine::RetainedOwner& one : reply.owners) {
+      json::array jobs;
+      for (const JobId& job : one.jobs) jobs.push_back(text(job.str()));
+      owners.push_back(json::object{{"tenant", text(one.owner.tenant.str())},
+                                    {"session", text(one.owner.session.str())},
+                                    {"kind", text(one.kind)},
+                                    {"why", text(one.why)},
+                                    {"since", time_or_null(one.since)},
+                                    {"jobs", std::move(jobs)}});
+    }
+    return json::object{{"owners", std::move(owners)}};
+  }
+  json::value operator()(const engine::ReconcileReply& reply) const {
+    return json::object{{"regressed", reply.regressed},
+                        {"incarnation", text(reply.incarnation)},
+                        {"rebuilt", encode_reconciled(reply.rebuilt)},
+                        {"settled", encode_reconciled(reply.settled)},
+                        {"ended", encode_reconciled(reply.ended)},
+                        {"quarantined", encode_quarantined(reply.quarantined)}};
+  }
 };
 
 struct QueryEncoder {

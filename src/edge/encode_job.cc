@@ -130,6 +130,7 @@ json::array encode_events(const std::vector<engine::EventView>& events) {
                                {"tries", event.tries},
                                {"last_error", text_or_null(event.last_error)},
                                {"acked_as", word_or_null(event.acked_as)},
+                               {"dropped_as", word_or_null(event.dropped_as)},
                                {"withheld", withheld ? word(event.withheld) : json::value(nullptr)},
                                {"created_at", time(event.created_at)}});
   }

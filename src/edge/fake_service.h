@@ -36,6 +36,10 @@ class FakeService final : public Service {
     done(write_reply);
   }
   void doctor(std::function<void(std::vector<Finding>)> done) override { done(findings); }
+  void backup(std::string path, std::function<void(Result<BackupReply>)> done) override {
+    backups.push_back(std::move(path));
+    done(backup_reply);
+  }
   void shutdown(ShutdownRequest request, std::function<void(Result<void>)> done) override {
     shutdowns.push_back(std::move(request));
     done({});
@@ -55,6 +59,8 @@ class FakeService final : public Service {
   std::vector<WriteRequest> writes;
   Result<WriteReply> write_reply{WriteReply{}};
   std::vector<Finding> findings;
+  std::vector<std::string> backups;
+  Result<BackupReply> backup_reply{BackupReply{}};
   std::vector<ShutdownRequest> shutdowns;
 };
 

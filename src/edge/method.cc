@@ -394,6 +394,40 @@ void add_node_methods(std::vector<MethodInfo>& out) {
                  "`{\"ok\": bool, \"findings\": [{\"subject\", \"level\": \"ok\" | \"warning\" | "
                  "\"problem\", \"message\"}]}`",
                  {}});
+  out.push_back({Method::owner_list,
+                 "owner.list",
+                 "Owners that are refused, or whose stop is not confirmed, and what is retained.",
+                 {},
+                 "`{\"owners\": [{\"tenant\", \"session\", \"kind\": \"owner_unrecoverable\" | "
+                 "\"state_corrupt\" | \"stop_stuck\", \"why\", \"since\", \"jobs\": [id]}]}`",
+                 {}});
+  out.push_back(
+      {Method::owner_release,
+       "owner.release",
+       "Gives up what cannot be recovered of a session, and stops of it that cannot be "
+       "confirmed: those jobs end `failed`, exit unknown, unproven.",
+       {id("tenant", "The tenant; `local` when left out."), required(id("session", "The session.")),
+        required(text("reason", 1000, "Kept on the jobs."))},
+       "`{\"jobs\": [job object], \"timed_out\": false, \"reported\": null}`",
+       {E::not_found, E::state_corrupt}});
+  out.push_back({Method::reconcile,
+                 "reconcile",
+                 "Of an operator: brings a store that is behind what this node has seen up to what "
+                 "the job directories say, and names the directories that are nobody's.",
+                 {},
+                 "`{\"regressed\": it was, \"incarnation\", \"rebuilt\": [{\"job\", \"tenant\", "
+                 "\"session\", \"status\"}]: had no row, \"settled\": the same of rows that were "
+                 "behind, \"ended\": the same of jobs that nothing tells of, \"quarantined\": "
+                 "[{\"job\", \"path\", \"started\", \"runs\", \"why\"}]}`",
+                 {E::store_full}});
+  out.push_back(
+      {Method::backup,
+       "backup",
+       "A consistent copy of the store in one file of mode 0600, with the key that it "
+       "needs, while everything goes on.",
+       {required(text("path", kPathBytesMax, "Absolute; there must be no such file yet."))},
+       "`{\"path\", \"bytes\", \"newest_receipt\"}`",
+       {E::conflict, E::store_full, E::forbidden}});
   out.push_back({Method::shutdown,
                  "shutdown",
                  "Ends the daemon; jobs run on.",
@@ -401,6 +435,19 @@ void add_node_methods(std::vector<MethodInfo>& out) {
                   text("reason", 1000, "Kept on the jobs that are stopped.")},
                  "`{\"shutting_down\": true}`",
                  {}});
+  out.push_back(
+      {Method::prune,
+       "prune",
+       "Removes finished jobs that retention allows to go, one page in the order of "
+       "acceptance; an operator's call, for all sessions.",
+       {number("older_than_ms", 0, 3660 * kDayMs,
+               "Ended at least this long ago; default: setting retention."),
+        flag("dry_run", "Only say what would go."),
+        number("after", 0, std::uint64_t{1} << 53, "`next` of the page before.")},
+       "`{\"jobs\": [{\"id\", \"session\", \"label\", \"status\", \"finished_at\", "
+       "\"bytes\"}], \"bytes\", \"dropped_events\", \"next\": number or null: there may be "
+       "more}`",
+       {E::store_full}});
   out.push_back({Method::version,
                  "version",
                  "Version of the daemon and of the protocol.",

@@ -39,7 +39,12 @@ enum class Method {
   ack,
   status,
   doctor,
+  owner_list,
+  owner_release,
+  reconcile,
+  backup,
   shutdown,
+  prune,
   version,
 };
 

@@ -360,6 +360,16 @@ engine::HostRequest host_request(const Params& params, const CallContext& contex
   return request;
 }
 
+Result<engine::ReleaseOwnerRequest> release_owner_request(const Params& params) {
+  const TenantId tenant(params.find_text("tenant").value_or(core::kDefaultTenant));
+  engine::ReleaseOwnerRequest request{{tenant, SessionId(params.text("session"))},
+                                      params.text("reason")};
+  if (request.reason.empty()) {
+    return fail(ErrorCode::bad_request, "reason: say why; it is kept on the jobs.");
+  }
+  return request;
+}
+
 Settings answer_settings(const Params& params, const Settings& settings) {
   Settings out = settings;
   if (!params.takes("text_bytes")) return out;
@@ -413,6 +423,16 @@ Result<engine::InboxRequest> inbox_request(const Params& params, const CallConte
     TRY_ASSIGN(const Millis timeout, timeout_of(params, "timeout_ms", Millis{1}, context));
     request.timeout = timeout;
   }
+  return request;
+}
+
+engine::PruneRequest prune_request(const Params& params) {
+  engine::PruneRequest request;
+  if (const auto age = params.number("older_than_ms")) {
+    request.older_than = Millis(static_cast<Millis::rep>(*age));
+  }
+  request.dry_run = params.flag("dry_run");
+  request.after = params.number("after").value_or(0);
   return request;
 }
 

@@ -34,6 +34,9 @@ Result<engine::TurnRequest> turn_request(core::TurnVerb verb, const Params& para
 Result<engine::InboxRequest> inbox_request(const Params& params, const CallContext& context);
 Result<engine::AckRequest> ack_request(const Params& params, const CallContext& context);
 
+engine::PruneRequest prune_request(const Params& params);
+Result<engine::ReleaseOwnerRequest> release_owner_request(const Params& params);
+
 // The settings that this answer is written with: `text_bytes` may bound a hand-over's text further.
 Settings answer_settings(const Params& params, const Settings& settings);
 

@@ -72,6 +72,12 @@ struct ShutdownRequest {
   std::string reason;
 };
 
+struct BackupReply {
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::uint64_t newest_receipt = 0;
+};
+
 class Service {
  public:
   virtual ~Service() = default;
@@ -82,6 +88,7 @@ class Service {
   virtual void logs(LogsRequest request, std::function<void(Result<LogsReply>)> done) = 0;
   virtual void write(WriteRequest request, std::function<void(Result<WriteReply>)> done) = 0;
   virtual void doctor(std::function<void(std::vector<Finding>)> done) = 0;
+  virtual void backup(std::string path, std::function<void(Result<BackupReply>)> done) = 0;
   // `done` is called when the stop wishes are confirmed (stop_jobs) or at once; then the daemon
   // ends.
   virtual void shutdown(ShutdownRequest request, std::function<void(Result<void>)> done) = 0;

@@ -4,9 +4,11 @@
 
 #include "engine/clients.h"
 #include "engine/deliver.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
+#include "store/retention.h"
 
 namespace waybill::engine {
 
@@ -62,6 +64,7 @@ Result<void> owe_lease_check(Work& work, const store::SessionRow& session) {
 
 Result<void> lapse(Work& work, store::SessionRow& session) {
   session.lease_live = false;
+  TRY(session_is_absent(work, session.owner));
   TRY(work.settle_owed(core::OwedKind::host_lease, owner_key(session.owner)));
   TRY(return_rows(work, session.owner, "the host's lease lapsed"));
   TRY_ASSIGN(const std::optional<store::TurnRow> turn,
@@ -77,6 +80,7 @@ Result<void> lapse(Work& work, store::SessionRow& session) {
 // The lease starts, or starts again: whatever was owed because nobody was there is void.
 Result<void> revive(Work& work, store::SessionRow& session) {
   session.lease_live = true;
+  TRY(store::remove_absent(work.db(), session.owner));
   TRY_ASSIGN(const std::optional<store::TurnRow> turn,
              store::find_open_turn(work.db(), session.owner));
   if (turn) {
@@ -234,6 +238,14 @@ Result<void> host_gone(Work& work, const HostGone& gone) {
   if (session == nullptr || !session->lease_live) return {};
   if (session->host_pid != gone.pid || session->host_pid_start != gone.start) return {};
   TRY_ASSIGN(session, work.session(gone.owner));
+  session->host_pid.reset();
+  session->host_pid_start.reset();
+  return lapse(work, *session);
+}
+
+Result<void> void_host(Work& work, const core::Owner& owner) {
+  TRY_ASSIGN(store::SessionRow * session, work.session(owner));
+  session->host_key_hash.clear();
   session->host_pid.reset();
   session->host_pid_start.reset();
   return lapse(work, *session);

@@ -47,6 +47,10 @@ Result<void> host_gone(Work& work, const HostGone& gone);
 // After a restart of the daemon nobody has called yet: every live lease gets its full time again.
 Result<void> renew_leases_after_restart(Work& work);
 
+// Whoever was the session's host is it no more, without a word; the next one gets a higher fence.
+// What was handed over and not acknowledged is pending again.
+Result<void> void_host(Work& work, const core::Owner& owner);
+
 bool lease_holds(const store::SessionRow& session, bool turn_open, bool connected, WallTime now,
                  const Settings& settings);
 

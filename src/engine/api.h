@@ -44,6 +44,7 @@ struct EventView {
   unsigned tries = 0;  // hand-overs that came back
   std::string last_error;
   std::optional<core::AckedAs> acked_as;
+  std::optional<core::DroppedAs> dropped_as;
   WallTime created_at{};
 };
 
@@ -356,6 +357,54 @@ struct AckReply {
   std::vector<std::string> already;
 };
 
+// What retention allows to go, removed now: one page of jobs in the order of acceptance.
+struct PruneRequest {
+  std::optional<Millis> older_than;  // instead of the setting
+  bool dry_run = false;
+  std::uint64_t after = 0;  // where the page before ended
+};
+
+struct PrunedJob {
+  JobId job;
+  SessionId session;
+  std::string label;
+  core::JobStatus status = core::JobStatus::succeeded;
+  std::optional<WallTime> finished_at;
+  std::uint64_t bytes = 0;  // of its files
+};
+
+struct PruneReply {
+  std::vector<PrunedJob> jobs;
+  std::uint64_t bytes = 0;
+  std::uint64_t dropped_events = 0;   // of the session `user`, which nobody took
+  std::optional<std::uint64_t> next;  // there may be more after it
+};
+
+// A job whose row was made, or brought up to date, from its directory.
+struct ReconciledJob {
+  JobId job;
+  core::Owner owner;
+  core::JobStatus status = core::JobStatus::running;
+};
+
+// A directory without a row that cannot be made again: kept, and never run.
+struct QuarantinedJob {
+  JobId job;
+  std::string path;
+  bool started = false;  // its command may have run
+  bool runs = false;     // and it, or its supervisor, still does
+  std::string why;
+};
+
+struct ReconcileReply {
+  bool regressed = false;              // it was; otherwise there was nothing to do
+  std::string incarnation;             // of the store from now on
+  std::vector<ReconciledJob> rebuilt;  // there was no row
+  std::vector<ReconciledJob> settled;  // the row was behind
+  std::vector<ReconciledJob> ended;    // ended since nothing tells whether they have run
+  std::vector<QuarantinedJob> quarantined;
+};
+
 // Where the data directory is; a total of 0: not known.
 struct DiskView {
   std::uint64_t total_bytes = 0;
@@ -381,6 +430,18 @@ struct StatusReply {
   std::vector<SessionId> reachable;  // an idle host of these can be woken right now
   DiskView disk;
   Settings settings;
+};
+
+// An owner that is refused, or whose stop cannot be confirmed, and what of it is retained.
+struct RetainedOwner {
+  core::Owner owner;
+  std::string kind;  // "owner_unrecoverable", "state_corrupt" or "stop_stuck"
+  std::string why;
+  std::optional<WallTime> since;
+  std::vector<JobId> jobs;
+};
+struct OwnersReply {
+  std::vector<RetainedOwner> owners;
 };
 
 }  // namespace waybill::engine

@@ -73,12 +73,20 @@ core::Mode mode_of(const std::vector<store::InboxRow>& rows) {
   return mode;
 }
 
+// When nothing of the hand-over is open any more, its deadline is nobody's business.
+Result<void> settle_offer_if_done(Work& work, const DeliveryId& delivery) {
+  TRY_ASSIGN(const std::vector<store::InboxRow> rest,
+             store::inbox_of_delivery(work.db(), delivery));
+  if (!rest.empty()) return {};
+  return work.settle_owed(core::OwedKind::offer_expiry, delivery.str());
+}
+
 // An explicit or implied acknowledgement; frees what an offer still owed.
 Result<void> confirm_row(Work& work, store::InboxRow row, core::AckedAs as) {
   TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::confirm));
   if (!moved) return {};
   row.acked_as = as;
-  row.acked_at = work.now();
+  row.acked_at = work.wall();
   row.offer_connection.reset();
   row.withheld = core::Withheld::no;
   return store::write_inbox(work.db(), row);
@@ -115,7 +123,7 @@ Result<std::optional<HandOver>> offer(Work& work, const OfferTarget& target,
   hand_over.delivery = DeliveryId(store::random_id("d", work.parts().clock));
   hand_over.mode = mode_of(rows);
   rows = failed_first(std::move(rows));
-  store::HandOverRow record{hand_over.delivery, target.owner, target.fence, {}, work.now()};
+  store::HandOverRow record{hand_over.delivery, target.owner, target.fence, {}, work.wall()};
   for (store::InboxRow& row : rows) {
     TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::offer));
     if (!moved) continue;
@@ -336,12 +344,7 @@ Result<AckReply> acknowledge(Work& work, const Caller& caller, const Host& host,
       if (!now || now->acked_at) continue;
       fresh = true;
       TRY(confirm_row(work, *now, core::AckedAs::processed));
-      // When nothing of the hand-over is open any more, its deadline is nobody's business.
-      if (now->delivery) {
-        TRY_ASSIGN(const std::vector<store::InboxRow> rest,
-                   store::inbox_of_delivery(work.db(), *now->delivery));
-        if (rest.empty()) TRY(work.settle_owed(core::OwedKind::offer_expiry, now->delivery->str()));
-      }
+      if (now->delivery) TRY(settle_offer_if_done(work, *now->delivery));
     }
     (fresh ? reply.acked : reply.already).push_back(named.id);
   }
@@ -361,6 +364,22 @@ Result<void> return_row(Work& work, store::InboxRow row, const std::string& why)
   TRY(store::write_inbox(work.db(), row));
   TRY(work.touch(row.owner));
   return plan_wake(work, row.owner);
+}
+
+Result<void> drop_row(Work& work, store::InboxRow row, core::DroppedAs as) {
+  TRY_ASSIGN(const bool moved, move_row(row, core::InboxTrigger::drop));
+  if (!moved) return {};
+  row.dropped_as = as;
+  row.acked_at = work.wall();
+  row.offer_connection.reset();
+  row.withheld = core::Withheld::no;
+  TRY(store::write_inbox(work.db(), row));
+  if (row.delivery) TRY(settle_offer_if_done(work, *row.delivery));
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), row.job));
+  if (!job) return work.touch(row.owner);
+  return work.note(
+      *job, core::ReceiptName::dropped, std::nullopt, "daemon",
+      "event " + row.event.str() + " was not heard: " + std::string(core::to_word(as)));
 }
 
 Result<void> return_rows(Work& work, const core::Owner& owner, const std::string& why) {
@@ -425,8 +444,9 @@ Result<void> publish(Work& work, const store::JobRow& job, core::ReceiptName rec
   row.lane = turn ? core::Lane::next_step : core::Lane::next_turn;
   // A user's stop is never laundered into a model request.
   row.wakes = wakes && !(turn && turn->stopped);
-  row.created_at = work.now();
-  // Not held back: `due_at` stays at zero, so that a clock that is set back holds nothing back.
+  row.created_at = work.wall();
+  row.due_at = work.now();
+  row.repeat = work.repeats();
   row.data = std::move(data);
   if (!tail.empty()) row.sealed_tail = work.sealer().seal(tail, row.event.str());
   TRY(store::insert_inbox(work.db(), row));

@@ -61,6 +61,8 @@ Result<AckReply> acknowledge(Work& work, const Caller& caller, const Host& host,
 
 // Back to pending, marked as a repeat.
 Result<void> return_row(Work& work, store::InboxRow row, const std::string& why);
+// Given up for good, with a receipt of its job.
+Result<void> drop_row(Work& work, store::InboxRow row, core::DroppedAs as);
 // Offered and accepted rows of a session whose host is lost.
 Result<void> return_rows(Work& work, const core::Owner& owner, const std::string& why);
 Result<void> return_expired(Work& work, const DeliveryId& delivery);

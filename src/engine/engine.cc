@@ -7,8 +7,11 @@
 #include "engine/deliver.h"
 #include "engine/engine_impl.h"
 #include "engine/jobs.h"
+#include "engine/owners.h"
+#include "engine/retention.h"
 #include "store/check.h"
 #include "store/monitors.h"
+#include "store/node.h"
 
 namespace waybill::engine {
 namespace {
@@ -20,36 +23,63 @@ constexpr Millis kTimersPause{1000};
 // ---- start -------------------------------------------------------------------------------------
 
 Result<void> Engine::Impl::open() {
+  parts_.database.on_damage([this](const std::string& what) { poison_damaged(what); });
+  TRY(due_.open(parts_.database));
+  TRY(load());
+  if (!parts_.regressed.empty()) return {};  // what runs, runs on; what is there, is kept
+  if (parts_.copy) TRY(take_copy());
+  return recover();
+}
+
+// Everything that is kept in memory, from rows.
+Result<void> Engine::Impl::load() {
   TRY_ASSIGN(sequences_.job, store::max_job_seq(parts_.database));
   TRY_ASSIGN(sequences_.node, store::max_node_seq(parts_.database));
   TRY_ASSIGN(sequences_.inbox, store::max_inbox_seq(parts_.database));
   TRY_ASSIGN(sequences_.running, store::count_running(parts_.database));
   TRY_ASSIGN(const std::vector<store::BadRow> bad, store::check_live_rows(parts_.database));
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
+  if (!poisoned_.empty()) return fail(poisoned_as_, poisoned_);
   for (const store::BadRow& row : bad) work.poison(row.owner, row.what);
+  return {};
+}
 
+// What is owed, from rows.
+Result<void> Engine::Impl::recover() {
+  Work work = make_work();
   TRY(parts_.database.begin());
-  const auto recover = [&]() -> Result<void> {
+  const auto derive = [&]() -> Result<void> {
+    TRY(check_place(work));
+    TRY(refuse_unrecoverable(work));
     TRY(return_rows_of_earlier_daemon(work));
     TRY(renew_leases_after_restart(work));
     TRY(recover_jobs(work));
+    TRY(plan_prune(work));
     TRY(work.flush());
+    TRY(due_.keep(parts_.database, true));
+    crash_point("open.before_commit");
     return parts_.database.commit();
   };
-  if (auto recovered = recover(); !recovered) {
+  if (auto recovered = derive(); !recovered) {
     parts_.database.rollback();
     return recovered;
   }
+  due_.kept();
+  crash_point("open.after_commit");
+  mark();
   perform(work.after());
+  crash_point("open.after_effects");
   return {};
 }
 
 // ---- effects -----------------------------------------------------------------------------------
 
 void Engine::Impl::perform(const Work::After& after) {
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   for (const JobId& job : after.supervise) supervise(work, job);
   for (const JobId& job : after.forget) parts_.channel.forget(job);
+  for (const core::Owner& owner : after.released) poisoned_owners_.erase(owner);
+  told_refused_ = std::min(told_refused_, poisoned_owners_.size());
   for (const JobId& job : after.unmonitor) {
     if (parts_.monitor) parts_.monitor(job, {});
   }
@@ -67,6 +97,9 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
                 (job ? std::string("it is not there") : job.error().message));
     return;
   }
+  // Nobody touches what may be alive at another place, whoever asks (I12).
+  const auto elsewhere = store::is_unrecoverable(parts_.database, id);
+  if (!elsewhere || *elsewhere) return;
   start_monitors(**job);
   auto order = supervise_order(work, **job);
   if (!order) {
@@ -76,7 +109,9 @@ void Engine::Impl::supervise(Work& work, const JobId& id) {
   }
   // What runs is watched on; nothing new is started for an owner that is refused (I12).
   if (work.poisoned((*job)->scope.owner)) order->launch.reset();
+  pass(core::OwedKind::supervise, OwedMoment::before);
   parts_.channel.supervise(std::move(*order));
+  pass(core::OwedKind::supervise, OwedMoment::after);
 }
 
 void Engine::Impl::start_monitors(const store::JobRow& job) {
@@ -90,7 +125,7 @@ void Engine::Impl::start_monitors(const store::JobRow& job) {
 // ---- time --------------------------------------------------------------------------------------
 
 void Engine::Impl::tick() {
-  if (!poisoned_.empty()) return;
+  if (!poisoned_.empty() || !parts_.regressed.empty()) return;
   const MonoTime now = parts_.clock.mono();
   std::vector<Item> items;
   for (auto& [owner, list] : waiters_) {
@@ -99,7 +134,7 @@ void Engine::Impl::tick() {
     }
   }
   const auto timer = store::next_timer(parts_.database);
-  timers_due_ = timer && *timer && **timer <= parts_.clock.wall() && timers_after_ <= now;
+  timers_due_ = timer && *timer && **timer <= due_.now() && timers_after_ <= now;
   if (!items.empty() || timers_due_) {
     Error why{ErrorCode::unavailable, {}};
     const bool done = transact(items, why) == Outcome::committed;
@@ -109,13 +144,14 @@ void Engine::Impl::tick() {
     if (!done) run_singly(items);
   }
   timers_due_ = false;
+  if (!poisoned_.empty()) return;
   const auto room_due = room_.due_in(sequences_.running > 0);
   if (room_due && *room_due <= Millis(0)) room_.check();
   if (!held_.empty() && held_due_ <= now) retry_held();
 }
 
 std::optional<Millis> Engine::Impl::next_due() const {
-  if (!poisoned_.empty()) return std::nullopt;
+  if (!poisoned_.empty() || !parts_.regressed.empty()) return std::nullopt;
   std::optional<Millis> due;
   const auto consider = [&](Millis left) {
     left = std::max(left, Millis(0));
@@ -131,7 +167,7 @@ std::optional<Millis> Engine::Impl::next_due() const {
   if (const auto room = room_.due_in(sequences_.running > 0)) consider(*room);
   const auto timer = store::next_timer(parts_.database);
   if (timer && *timer) {
-    const Millis left = **timer - parts_.clock.wall();
+    const Millis left = **timer - due_.now();
     consider(std::max(left, std::chrono::ceil<Millis>(timers_after_ - now)));
   }
   return due;
@@ -155,15 +191,26 @@ void Engine::Impl::poison(const Error& error) {
   parts_.warn(poisoned_);
 }
 
+// What a page says cannot be trusted any more, so nothing that was read from it may be acted upon
+// (I12).
+void Engine::Impl::poison_damaged(const std::string& what) {
+  if (!poisoned_.empty()) return;
+  poisoned_as_ = ErrorCode::state_corrupt;
+  poisoned_ = "The store is damaged: " + what +
+              ". Nothing is changed and nothing is started any more; restore a backup or repair it "
+              "with sqlite3, then restart the daemon. Jobs run on.";
+  parts_.warn(poisoned_);
+}
+
 Result<Reply> Engine::Impl::answer_poisoned(const Command& command) {
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   Context shared = context();
   if (auto read = read_only(work, shared, command)) {
     if (auto* status = *read ? std::get_if<StatusReply>(&**read) : nullptr)
       status->poisoned = poisoned_;
     return std::move(*read);
   }
-  return fail(ErrorCode::unavailable, poisoned_);
+  return fail(poisoned_as_, poisoned_);
 }
 
 void Engine::Impl::drop_waiters_of(ConnectionId connection) {

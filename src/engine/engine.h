@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "core/node.h"
 #include "engine/command.h"
 #include "supervise/channel.h"
 
@@ -29,6 +30,7 @@ struct Parts {
   std::string data_dir;
   std::string version;
   std::string incarnation;  // of the store
+  core::Node node;          // where the store is served now
   Settings settings;
   // Asks to be told by HostGone when this process ends; it may have ended already.
   std::function<void(const core::Owner&, int pid, std::uint64_t start)> watch_host;
@@ -36,6 +38,16 @@ struct Parts {
   std::function<void(const JobId&, std::vector<core::Monitor>)> monitor;
   // Something a person should see in the log: an effect that failed, a poisoned owner.
   std::function<void(const std::string&)> warn;
+  // Not empty: the store is behind what this node has seen, for this reason. Nothing but reads and
+  // `reconcile` is served, nothing is started and nothing settled.
+  std::string regressed = {};
+  std::uint64_t seen = 0;  // the highest receipt number that this node has seen
+  bool copy = false;       // the store is a backup that was put here and lacks nothing
+  // Told after each commit that made receipts: the store's incarnation and its newest number. May
+  // be empty.
+  std::function<void(const std::string&, std::uint64_t)> mark = {};
+  // Which run of the machine's monotonic clock this is; "" when that is not known.
+  std::string boot = {};
 };
 
 // Trims what a supervisor reported to what is kept: the tail of the output becomes rendered text of
@@ -69,6 +81,8 @@ class Engine {
 
   // Not empty: mutations are refused, for this reason, until a person cures it.
   const std::string& poisoned() const;
+  // Not empty: the same, until `reconcile`.
+  const std::string& regressed() const;
 
  private:
   class Impl;

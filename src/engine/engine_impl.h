@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/due_clock.h"
 #include "engine/engine.h"
 #include "engine/handle.h"
 #include "engine/output_room.h"
@@ -47,6 +48,9 @@ struct Item {
 class Engine::Impl {
  public:
   explicit Impl(Parts parts) : parts_(std::move(parts)) {}
+  ~Impl() { parts_.database.on_damage({}); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   Result<void> open();
   void run_batch(std::vector<Ticket> batch);
@@ -54,15 +58,24 @@ class Engine::Impl {
   std::optional<Millis> next_due() const;
   void close();
   const std::string& poisoned() const { return poisoned_; }
+  const std::string& regressed() const { return parts_.regressed; }
 
  private:
   enum class Outcome { committed, voided };
+
+  Result<void> load();
+  Result<void> recover();
+  void answer_regressed(const Ticket& ticket);
+  Result<Reply> reconcile_now();
+  Result<ReconcileReply> commit_reconciled();
+  Result<void> take_copy();
+  void mark() const;
 
   Outcome transact(const std::vector<Item>& items, Error& why);
   bool run_item(Work& work, const Item& item, std::vector<Answer>& answers);
   std::optional<core::Owner> concerned(const Command& command);
   bool look_at_waiters(Work& work, std::vector<Answer>& answers);
-  bool run_timers(Work& work);
+  bool run_timers(Work& work, std::vector<core::OwedKind>& kinds);
   void park(const Item& item);
   static void pass_points(const std::vector<Item>& items, Moment moment);
   void give(std::vector<Answer>& answers);
@@ -73,6 +86,8 @@ class Engine::Impl {
   bool waits(const Waiter* wanted) const;
   void forget_waiter(const Waiter* gone);
   void poison(const Error& error);
+  void poison_damaged(const std::string& what);
+  Work make_work() { return {parts_, due_, sequences_, poisoned_owners_}; }
   void tell_refused();
   void look_for_room(RunRequest& run, std::map<core::Owner, Result<void>>& rooms);
   void hold(const Item& item);
@@ -90,12 +105,14 @@ class Engine::Impl {
 
   Parts parts_;
   OutputRoom room_{parts_, [this](const Error& error) { poison(error); }};
+  DueClock due_{parts_.clock, parts_.boot, parts_.warn};
   bool passes_ = false;  // the transaction that was given up may do later: nothing was written
   Sequences sequences_;
   KeyedConnections connections_;
   PoisonedOwners poisoned_owners_;
   std::map<core::Owner, std::list<Waiter>> waiters_;
   std::string poisoned_;
+  ErrorCode poisoned_as_ = ErrorCode::unavailable;
   std::size_t told_refused_ = 0;  // of the owners that are refused
   std::vector<Ticket> held_;      // happened, but the disk was full
   MonoTime held_due_{};

@@ -8,9 +8,13 @@
 #include "engine/jobs.h"
 #include "engine/monitors.h"
 #include "engine/output_room.h"
+#include "engine/owners.h"
+#include "engine/reconcile.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/views.h"
 #include "engine/wake.h"
+#include "store/node.h"
 #include "store/random.h"
 
 namespace waybill::engine {
@@ -183,10 +187,20 @@ class Handler {
     TRY_ASSIGN(status.undelivered, store::count_all_live_inbox(work_.db()));
     TRY_ASSIGN(status.owed_by_kind, store::count_owed(work_.db()));
     for (const auto& [kind, count] : status.owed_by_kind) status.owed += count;
-    for (const auto& [owner, why] : context_.poisoned) {
-      status.poisoned_owners[owner.tenant.str() + "/" + owner.session.str()] = why;
+    for (const auto& [owner, refusal] : context_.poisoned) {
+      status.poisoned_owners[owner.tenant.str() + "/" + owner.session.str()] = refusal.why;
     }
     return reply(std::move(status));
+  }
+
+  Outcome operator()(const OwnersRequest& request) {
+    TRY_ASSIGN(OwnersReply found, owners(work_, context_.poisoned, request));
+    return reply(std::move(found));
+  }
+
+  Outcome operator()(const ReleaseOwnerRequest& request) {
+    TRY_ASSIGN(JobsReply released, release_owner(work_, context_.poisoned, request));
+    return reply(std::move(released));
   }
 
   Outcome operator()(const ObservedFacts& observed) {
@@ -217,13 +231,26 @@ class Handler {
     return reply(std::monostate{});
   }
 
+  Outcome operator()(const PruneRequest& request) {
+    TRY_ASSIGN(PruneReply pruned, prune_now(work_, request));
+    return reply(std::move(pruned));
+  }
+
+  Outcome operator()(const StoreDamaged&) { return reply(std::monostate{}); }
+
+  // Nothing is behind: it names what is quarantined.
+  Outcome operator()(const ReconcileRequest&) {
+    TRY_ASSIGN(ReconcileReply named, name_quarantined(work_));
+    return reply(std::move(named));
+  }
+
   Outcome operator()(const StopAllRequest& request) {
-    TRY_ASSIGN(std::vector<store::JobRow> live, store::live_jobs(work_.db()));
+    TRY_ASSIGN(std::vector<store::JobRow> live, attachable_jobs(work_));
     if (look_.first) {
       for (store::JobRow& job : live) {
         TRY(stop(work_, job, {core::Cause::op, "operator", request.reason, false}));
       }
-      TRY_ASSIGN(live, store::live_jobs(work_.db()));
+      TRY_ASSIGN(live, attachable_jobs(work_));
     }
     if (!live.empty() && !look_.last) return kNotYet;
     JobsReply answer;
@@ -339,12 +366,18 @@ class Handler {
 
 struct OwnerOf {
   std::optional<core::Owner> operator()(const StatusRequest&) { return std::nullopt; }
+  // An operator's, who acts on owners that are refused.
+  std::optional<core::Owner> operator()(const OwnersRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const ReleaseOwnerRequest&) { return std::nullopt; }
   // It asks whose a call is; the session it finds may be any of the host's.
   std::optional<core::Owner> operator()(const HostRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ObservedFacts&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const MonitorTold&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const ConnectionClosed&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const StopAllRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const PruneRequest&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const StoreDamaged&) { return std::nullopt; }
+  std::optional<core::Owner> operator()(const ReconcileRequest&) { return std::nullopt; }
   std::optional<core::Owner> operator()(const HostGone& gone) { return gone.owner; }
   template <class Request>
   std::optional<core::Owner> operator()(const Request& request) {
@@ -352,10 +385,23 @@ struct OwnerOf {
   }
 };
 
+std::string refusal_text(const core::Owner& owner, const Refusal& refusal) {
+  const std::string start = "Session " + owner.session.str() + " is refused: " + refusal.why;
+  if (refusal.code == ErrorCode::owner_unrecoverable) {
+    return start +
+           " The outstanding owner is retained, no new work was started. `waybill owners` names "
+           "its jobs, `waybill owners release " +
+           owner.session.str() + " --reason R` gives them up.";
+  }
+  return start +
+         " Nothing was discarded and nothing new is started for it; `waybill doctor` tells more.";
+}
+
 bool changes(const Command& command) {
   return !std::holds_alternative<ShowRequest>(command) &&
          !std::holds_alternative<SessionShowRequest>(command) &&
          !std::holds_alternative<StatusRequest>(command) &&
+         !std::holds_alternative<OwnersRequest>(command) &&
          !std::holds_alternative<HostRequest>(command) &&
          !std::holds_alternative<SessionWaitRequest>(command);
 }
@@ -371,10 +417,7 @@ Outcome handle(Work& work, Context& context, Command& command, Look look) {
   if (owner && changes(command)) {
     const auto poisoned = context.poisoned.find(*owner);
     if (poisoned != context.poisoned.end()) {
-      return fail(ErrorCode::state_corrupt,
-                  "Session " + owner->session.str() + " is refused: " + poisoned->second +
-                      " Nothing was discarded and nothing new is started for it; `waybill doctor` "
-                      "tells more.");
+      return fail(poisoned->second.code, refusal_text(*owner, poisoned->second));
     }
   }
   return std::visit(Handler(work, context, look), command);
@@ -391,7 +434,10 @@ std::optional<Result<Reply>> read_only(Work& work, Context& context, const Comma
     };
     return read();
   }
-  if (!std::holds_alternative<StatusRequest>(command)) return std::nullopt;
+  if (!std::holds_alternative<StatusRequest>(command) &&
+      !std::holds_alternative<OwnersRequest>(command)) {
+    return std::nullopt;
+  }
   Command status = command;
   auto answered = handle(work, context, status, {});
   if (!answered) return Result<Reply>(fail(answered.error()));
@@ -435,6 +481,8 @@ Result<void> timer(Work& work, Context& context, const core::Owed& owed) {
       const std::string turn = owed.key.substr(owner_key(owed.owner).size() + 1);
       return abandon_turn(work, owed.owner, TurnId(turn), "no host came back for it");
     }
+    case core::OwedKind::prune:
+      return prune_due(work);
     case core::OwedKind::wake:
       return wake_due(work, owed.owner);
     case core::OwedKind::supervise:
@@ -455,7 +503,10 @@ bool postpone(Work& work, const core::Owed& owed, const std::string& why) {
 Result<void> recover_jobs(Work& work) {
   TRY_ASSIGN(const std::vector<core::Owed> owed,
              store::owed_of_kind(work.db(), core::OwedKind::supervise));
-  for (const core::Owed& row : owed) work.supervise(JobId(row.key));
+  for (const core::Owed& row : owed) {
+    TRY_ASSIGN(const bool elsewhere, store::is_unrecoverable(work.db(), JobId(row.key)));
+    if (!elsewhere) work.supervise(JobId(row.key));
+  }
   return fill_slots(work);
 }
 

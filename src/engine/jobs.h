@@ -15,6 +15,9 @@ Result<void> fill_slots(Work& work);
 // What the supervisor's files say, turned into transitions. A replay changes nothing (I4).
 Result<void> observe(Work& work, const core::JobFacts& facts);
 
+// The reason of a stop that came with its turn's.
+inline constexpr char kTurnStopped[] = "its turn was stopped";
+
 struct StopOrder {
   core::Cause cause = core::Cause::user;
   std::string actor;
@@ -30,6 +33,14 @@ Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& ord
 
 // Still queued, it has missed its start.
 Result<void> start_within_passed(Work& work, const JobId& job);
+
+// What can be neither attached nor proven gone, given up by an operator: `failed`, exit unknown,
+// unproven (I7, I9).
+Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason);
+
+// It is not known whether the job has run, and it is not to be run again: `failed`, exit unknown.
+Result<void> end_untold(Work& work, store::JobRow& job, const std::string& actor,
+                        const std::string& why);
 
 // A stop has not been confirmed for too long: said once.
 Result<void> stop_stuck(Work& work, const JobId& job);

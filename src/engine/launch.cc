@@ -163,7 +163,7 @@ store::JobRow new_job(Work& work, const RunRequest& request, std::string print) 
       command_text(request), static_cast<std::size_t>(work.settings().command_preview_chars));
   job.cwd = request.cwd;
   job.fingerprint = std::move(print);
-  job.created_at = work.now();
+  job.created_at = work.wall();
   job.monitors = static_cast<std::uint32_t>(request.monitors.size());
   if (request.start_within) job.start_by = job.created_at + *request.start_within;
   return job;
@@ -257,6 +257,11 @@ Result<void> store_launch(Work& work, const RunRequest& request, const store::Jo
 
 Result<void> claim(Work& work, store::JobRow& job) {
   TRY(work.settle_owed(core::OwedKind::start_within, job.id.str()));
+  // It may have waited through a restart of the machine.
+  if (const GenerationId now = work.parts().channel.generation(); job.scope.generation != now) {
+    job.scope.generation = now;
+    TRY(store::set_generation(work.db(), job.id, now));
+  }
   TRY(work.apply(job, {core::JobTrigger::claim, std::nullopt, "daemon", "a slot was free", {}}));
   TRY(work.owe(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));
   work.supervise(job.id);
@@ -273,6 +278,13 @@ std::optional<Result<RunReply>> replay(Work& work, const RunRequest& request,
     return fail(ErrorCode::conflict,
                 "The idempotency key " + request.key->str() +
                     " was used for another command, shell, directory or owner; use a new key.");
+  }
+  if ((*known)->gone) {
+    return fail(ErrorCode::not_found,
+                "Job " + (*known)->job.str() + " was started with the idempotency key " +
+                    request.key->str() +
+                    ", has ended and was removed since; nothing was started. Use a new key to run "
+                    "the command again.");
   }
   const auto again = [&]() -> Result<RunReply> {
     TRY_ASSIGN(const store::JobRow job,
@@ -312,11 +324,12 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
   TRY(work.accept(job, request.caller.host_key ? "owner" : "user"));
   TRY(store_launch(work, request, job, wrapper));
   TRY(add_monitors(work, job, request.monitors));
-  if (job.start_by) {
-    TRY(work.owe(core::OwedKind::start_within, job.id.str(), owner, *job.start_by));
+  if (request.start_within) {
+    TRY(work.owe(core::OwedKind::start_within, job.id.str(), owner,
+                 work.now() + *request.start_within));
   }
   if (request.key) {
-    TRY(store::insert_key(work.db(), owner, *request.key, {job.id, print}, work.now()));
+    TRY(store::insert_key(work.db(), owner, *request.key, {job.id, print}, work.wall()));
   }
   // Straight to a slot when nobody is waiting for one; otherwise in its turn.
   const bool slot = session->queued == 1 &&
@@ -334,6 +347,7 @@ Result<RunReply> run(Work& work, const Host&, const RunRequest& request, bool re
 }
 
 Result<void> fill_slots(Work& work) {
+  if (work.slots_held()) return {};
   while (work.sequences().running < work.settings().running_per_node) {
     // Counts in session rows must be on disk before the store is asked who is next.
     TRY(work.flush());
@@ -359,6 +373,24 @@ Result<void> fill_slots(Work& work) {
   return {};
 }
 
+namespace {
+
+Result<supervise::Origin> origin_of(Work& work, const store::JobRow& job) {
+  supervise::Origin origin;
+  origin.scope = job.scope;
+  origin.owner = job.owner;
+  origin.wake = job.wake;
+  origin.label = job.label;
+  TRY_ASSIGN(const std::optional<IdempotencyKey> key, store::key_of_job(work.db(), job.id));
+  if (key) origin.key = key->str();
+  origin.fingerprint = job.fingerprint;
+  origin.incarnation = work.parts().incarnation;
+  origin.accepted_at = job.created_at;
+  return origin;
+}
+
+}  // namespace
+
 Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRow& job) {
   supervise::SuperviseOrder order;
   order.job = job.id;
@@ -371,6 +403,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
     return order;
   }
   if (job.status != core::JobStatus::running) return order;
+  order.started = job.started_at.has_value();
   if (job.stop) {
     order.stop = supervise::StopWish{job.stop->at, job.stop->actor, job.stop->reason};
     return order;
@@ -385,6 +418,7 @@ Result<supervise::SuperviseOrder> supervise_order(Work& work, const store::JobRo
   TRY_ASSIGN(LaunchSecret secret, unpack_launch(packed));
   supervise::LaunchOrder launch;
   launch.job = job.id;
+  TRY_ASSIGN(launch.origin, origin_of(work, job));
   launch.node_seq = work.sequences().node;
   launch.shell = row->shell;
   launch.wrapper = row->wrapper;

@@ -61,11 +61,13 @@ Result<bool> OutputRoom::pressed(Pressure& pressure) {
   return used > parts_.settings.session_disk_quota_bytes + pressure.asked;
 }
 
-Result<void> OutputRoom::in_transaction(const std::function<Result<void>()>& change) {
+Result<void> OutputRoom::in_transaction(const std::function<Result<void>()>& change, Cut cut) {
   TRY(parts_.database.begin());
   auto done = change();
   if (done) {
+    crash_point(cut.before);
     done = parts_.database.commit();
+    crash_point(cut.after);
     if (!done && !parts_.database.wrote_nothing()) uncertain_(done.error());
   }
   if (!done) parts_.database.rollback();
@@ -81,6 +83,7 @@ Result<void> OutputRoom::expire_some(Pressure& pressure) {
     TRY_ASSIGN(const bool still, pressed(pressure));
     if (!still) break;
     if (!parts_.channel.remove_output(row.job)) continue;
+    crash_point("room.expire.after_remove");
     const std::uint64_t before = std::exchange(row.kept_bytes, 0);
     row.expired_at = parts_.clock.wall();
     row.expired_why = pressure.why;
@@ -106,6 +109,7 @@ Result<void> OutputRoom::shorten_some(Pressure& pressure) {
     if (!still) return {};
     const auto kept = parts_.channel.shorten_output(row.job, half_of(row.kept_bytes));
     if (!kept || kept->kept_bytes >= row.kept_bytes) continue;
+    crash_point("room.shorten.after_file");
     const std::uint64_t before = std::exchange(row.kept_bytes, kept->kept_bytes);
     row.gaps = kept->gaps;
     TRY(store::update_output(parts_.database, row, before));
@@ -131,10 +135,12 @@ Result<void> OutputRoom::ask_running(Pressure& pressure, std::vector<Live>& live
 Result<void> OutputRoom::relieve(Pressure& pressure, std::vector<Live> live) {
   TRY_ASSIGN(bool still, pressed(pressure));
   if (!still) return {};
-  TRY(in_transaction([&] { return expire_some(pressure); }));
+  TRY(in_transaction([&] { return expire_some(pressure); },
+                     {"room.expire.before_commit", "room.expire.after_commit"}));
   TRY_ASSIGN(still, pressed(pressure));
   if (!still || more_) return {};
-  TRY(in_transaction([&] { return shorten_some(pressure); }));
+  TRY(in_transaction([&] { return shorten_some(pressure); },
+                     {"room.shorten.before_commit", "room.shorten.after_commit"}));
   return ask_running(pressure, live);
 }
 

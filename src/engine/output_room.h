@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/crash_point.h"
 #include "engine/engine.h"
 #include "store/outputs.h"
 
@@ -58,7 +59,12 @@ class OutputRoom {
   Result<void> expire_some(Pressure& pressure);
   Result<void> shorten_some(Pressure& pressure);
   Result<void> ask_running(Pressure& pressure, std::vector<Live>& live);
-  Result<void> in_transaction(const std::function<Result<void>()>& change);
+  // Where a test may cut it off.
+  struct Cut {
+    CrashPoint before;
+    CrashPoint after;
+  };
+  Result<void> in_transaction(const std::function<Result<void>()>& change, Cut cut);
   std::string refusal(const core::Owner& owner, std::uint64_t used) const;
 
   const Parts& parts_;

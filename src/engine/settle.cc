@@ -3,9 +3,11 @@
 #include "core/exit.h"
 #include "engine/deliver.h"
 #include "engine/jobs.h"
+#include "engine/retention.h"
 #include "engine/turns.h"
 #include "engine/wake.h"
 #include "store/json_columns.h"
+#include "store/node.h"
 #include "store/outputs.h"
 #include "text/render.h"
 #include "text/utf8.h"
@@ -253,6 +255,7 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
     output.kept_bytes = ending.row.output.kept_bytes;
     TRY(store::insert_output(work.db(), output));
   }
+  TRY(keep_finished_job(work, job));
   TRY(note_leftovers(work, job, facts));
   const bool by_owner = job.stop && job.stop->by_owner;
   if (const auto event = core::event_of(step.receipt, by_owner)) {
@@ -262,6 +265,16 @@ Result<void> finish(Work& work, store::JobRow& job, const Ending& ending,
   TRY(turn_job_settled(work, job));
   TRY(wake_job_settled(work, job));
   return fill_slots(work);
+}
+
+// What was accepted before the machine was restarted, and had not run, runs in this generation.
+Result<void> note_generation(Work& work, store::JobRow& job, const core::JobFacts& facts) {
+  const bool alive = facts.supervision == core::Supervision::running ||
+                     facts.supervision == core::Supervision::draining;
+  const GenerationId now = work.parts().channel.generation();
+  if (!alive || job.scope.generation == now) return {};
+  job.scope.generation = now;
+  return store::set_generation(work.db(), job.id, now);
 }
 
 // Nothing is found of a job that is on record as started: its files are gone, and with them all
@@ -281,9 +294,16 @@ Result<void> end(Work& work, store::JobRow& job, const core::JobFacts& facts) {
 
 }  // namespace
 
-Result<void> observe(Work& work, const core::JobFacts& facts) {
-  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), facts.job));
+Result<void> observe(Work& work, const core::JobFacts& seen) {
+  TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), seen.job));
   if (!job) return {};  // files without a row: not ours to act on
+  core::JobFacts facts = seen;
+  if (job->started_at && facts.supervision == core::Supervision::not_launched) {
+    // It did start, whatever has become of the files that said so.
+    facts.supervision = core::Supervision::lost;
+    facts.exit = core::Exit::unknown("the job's directory is gone, and nobody saw the end");
+    facts.proof = core::Proof::unproven;
+  }
   if (core::is_terminal(job->status)) {
     TRY(note_leftovers(work, *job, facts));
     return let_go(work, job->id, facts);
@@ -295,6 +315,7 @@ Result<void> observe(Work& work, const core::JobFacts& facts) {
   if (!job->started_at && facts.started_at) {
     job->started_at = facts.started_at;
     TRY(store::set_started_at(work.db(), job->id, *facts.started_at));
+    TRY(note_generation(work, *job, facts));
     TRY(work.touch(job->scope.owner));
   }
   if (is_ending(facts, job->stop.has_value())) return end(work, *job, facts);
@@ -313,7 +334,7 @@ Result<void> observe(Work& work, const core::JobFacts& facts) {
 
 Result<void> stop(Work& work, store::JobRow& job, const StopOrder& order) {
   if (core::is_terminal(job.status) || job.stop) return {};
-  const store::StopRow wish{work.now(), order.cause, order.actor, order.reason, order.by_owner};
+  const store::StopRow wish{work.wall(), order.cause, order.actor, order.reason, order.by_owner};
   TRY(work.note(job, core::ReceiptName::stop_requested, order.cause, order.actor, order.reason));
   TRY(store::set_stop(work.db(), job.id, wish));
   job.stop = wish;
@@ -332,7 +353,7 @@ Result<void> stop_leftovers(Work& work, store::JobRow& job, const StopOrder& ord
   TRY_ASSIGN(const std::optional<store::LeftoverRow> left, store::find_leftover(work.db(), job.id));
   if (!left || !left->kept || !left->alive() || left->stop) return {};
   TRY(store::set_leftover_stop(work.db(), job.id,
-                               {work.now(), order.cause, order.actor, order.reason, true}));
+                               {work.wall(), order.cause, order.actor, order.reason, true}));
   TRY(work.note(job, core::ReceiptName::stop_requested, order.cause, order.actor,
                 order.reason.empty() ? "what the command left behind" : order.reason));
   TRY(work.owe_once(core::OwedKind::supervise, job.id.str(), job.scope.owner, work.now()));
@@ -344,6 +365,8 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   TRY(work.settle_owed(core::OwedKind::start_within, id.str()));
   TRY_ASSIGN(std::optional<store::JobRow> job, store::find_job(work.db(), id));
   if (!job || job->status != core::JobStatus::queued || !job->start_by) return {};
+  TRY_ASSIGN(const bool elsewhere, store::is_unrecoverable(work.db(), id));
+  if (elsewhere) return {};  // it may have been started there
   store::EndingRow ending;
   ending.exit =
       core::Exit::not_started("queue", 0, "It was still queued when its time to start was over.");
@@ -353,6 +376,33 @@ Result<void> start_within_passed(Work& work, const JobId& id) {
   ending.reason = core::describe(*ending.exit, {}, ending.verdict);
   ending.stages.reason = core::StagesReason::single;
   return finish(work, *job, {core::JobTrigger::fail, ending}, {});
+}
+
+Result<void> give_up(Work& work, store::JobRow& job, const std::string& reason) {
+  TRY(work.note(job, core::ReceiptName::released, core::Cause::op, "operator", reason));
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown("An operator gave it up; nobody saw its end.");
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::op;
+  ending.actor = "operator";
+  ending.reason = reason;
+  ending.proof = core::Proof::unproven;
+  ending.stages.reason = core::StagesReason::lost;
+  if (auto output = work.parts().channel.output_of(job.id)) ending.output = std::move(*output);
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
+}
+
+Result<void> end_untold(Work& work, store::JobRow& job, const std::string& actor,
+                        const std::string& why) {
+  store::EndingRow ending;
+  ending.exit = core::Exit::unknown(why);
+  ending.verdict = core::Verdict::unknown;
+  ending.cause = core::Cause::supervisor_lost;
+  ending.actor = actor;
+  ending.reason = core::describe(*ending.exit, {}, ending.verdict);
+  ending.stages.reason = core::StagesReason::lost;
+  ending.proof = core::Proof::unproven;
+  return finish(work, job, {core::JobTrigger::fail, ending}, {});
 }
 
 Result<void> stop_stuck(Work& work, const JobId& id) {

@@ -1,6 +1,7 @@
 // Commands and their commit: a savepoint each, one transaction, answers after it.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/retry.h"
@@ -21,6 +22,17 @@ bool happened(const Command& command) {
 }  // namespace
 
 void Engine::Impl::run_batch(std::vector<Ticket> batch) {
+  if (!parts_.regressed.empty() && poisoned_.empty()) {
+    // One after the other: what comes after `reconcile` is served as ever.
+    for (auto ticket = batch.begin(); ticket != batch.end(); ++ticket) {
+      if (!parts_.regressed.empty()) {
+        answer_regressed(*ticket);
+        continue;
+      }
+      return run_batch({std::make_move_iterator(ticket), std::make_move_iterator(batch.end())});
+    }
+    return;
+  }
   std::vector<Item> items;
   std::map<core::Owner, Result<void>> rooms;
   for (Ticket& ticket : batch) {
@@ -29,7 +41,10 @@ void Engine::Impl::run_batch(std::vector<Ticket> batch) {
     if (const auto* closed = std::get_if<ConnectionClosed>(&ticket.command)) {
       drop_waiters_of(closed->connection);
     }
-    if (poisoned_.empty()) {
+    if (const auto* damaged = std::get_if<StoreDamaged>(&ticket.command)) {
+      poison_damaged(damaged->what);
+      ticket.done(std::monostate{});
+    } else if (poisoned_.empty()) {
       items.push_back({&ticket.command, &ticket.done, nullptr, false});
     } else {
       ticket.done(answer_poisoned(ticket.command));
@@ -129,7 +144,7 @@ void Engine::Impl::retry_held() {
 // A full disk takes no answer from those who only look.
 Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& why) {
   if (!passes_) return fail(why);
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   Context shared = context();
   auto read = read_only(work, shared, command);
   return read ? std::move(*read) : Result<Reply>(fail(why));
@@ -137,7 +152,7 @@ Result<Reply> Engine::Impl::answer_voided(const Command& command, const Error& w
 
 Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Error& why) {
   const Sequences before = sequences_;
-  Work work(parts_, sequences_, poisoned_owners_);
+  Work work = make_work();
   std::vector<Answer> answers;
   const auto give_up = [&](const Error& error) {
     passes_ = parts_.database.wrote_nothing();
@@ -156,20 +171,28 @@ Engine::Impl::Outcome Engine::Impl::transact(const std::vector<Item>& items, Err
       "The store could not take the change; nothing of it was done. Free some space on the "
       "disk that holds the store, or make it writable, then try again."};
   if (auto begun = parts_.database.begin(); !begun) return give_up(begun.error());
-  if (timers_due_ && !run_timers(work)) return give_up(lost);
+  std::vector<core::OwedKind> done;  // of what was due
+  if (timers_due_ && !run_timers(work, done)) return give_up(lost);
   for (const Item& item : items) {
     if (!run_item(work, item, answers)) return give_up(lost);
   }
   if (!look_at_waiters(work, answers)) return give_up(lost);
+  if (!due_.keep(parts_.database)) return give_up(lost);
+  // Damage was met on the way: nothing of this may count.
+  if (!poisoned_.empty()) return give_up({poisoned_as_, poisoned_});
   pass_points(items, Moment::before_commit);
+  for (const core::OwedKind kind : done) pass(kind, OwedMoment::before);
   if (auto committed = parts_.database.commit(); !committed) {
     const Error& error = committed.error();
     // Full or read-only: known not to have happened. Anything else leaves open what is on the disk.
     if (!parts_.database.wrote_nothing()) poison(error);
     return give_up(error);
   }
+  due_.kept();
+  if (sequences_.node != before.node) mark();
   if (sequences_.running < before.running) room_.check_soon();
   pass_points(items, Moment::after_commit);
+  for (const core::OwedKind kind : done) pass(kind, OwedMoment::after);
   give(answers);
   pass_points(items, Moment::after_answer);
   perform(work.after());
@@ -237,7 +260,7 @@ bool Engine::Impl::look_at_waiters(Work& work, std::vector<Answer>& answers) {
   }
 }
 
-bool Engine::Impl::run_timers(Work& work) {
+bool Engine::Impl::run_timers(Work& work, std::vector<core::OwedKind>& kinds) {
   constexpr int kTimersPerBatch = 256;
   const auto due = store::due_timers(parts_.database, work.now(), kTimersPerBatch);
   if (!due) {
@@ -252,6 +275,7 @@ bool Engine::Impl::run_timers(Work& work) {
     if (done) done = work.flush();
     if (done) {
       if (!parts_.database.release()) return false;
+      kinds.push_back(owed.kind);
       continue;
     }
     if (!parts_.database.in_transaction() || !parts_.database.rollback_to()) return false;

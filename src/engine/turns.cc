@@ -2,6 +2,7 @@
 
 #include "engine/deliver.h"
 #include "engine/jobs.h"
+#include "engine/retention.h"
 #include "engine/views.h"
 #include "engine/wake.h"
 
@@ -46,8 +47,9 @@ Result<void> close_turn(Work& work, store::TurnRow& turn, Taken taken) {
   }
   TRY(release_events(work, turn));
   turn.state = core::TurnState::closed;
-  turn.closed_at = work.now();
+  turn.closed_at = work.wall();
   TRY(store::update_turn(work.db(), turn));
+  TRY(keep_closed_turn(work, turn));
   TRY(work.settle_owed(core::OwedKind::turn_abandon, turn_key(turn.owner, turn.id)));
   TRY(work.touch(turn.owner));
   return plan_wake(work, turn.owner);
@@ -134,7 +136,7 @@ Result<TurnReply> begin(Work& work, const TurnRequest& request, const Host& host
     turn->owner = owner;
     turn->id = request.turn;
     turn->fence = host.fence;
-    turn->begun_at = work.now();
+    turn->begun_at = work.wall();
     TRY(store::insert_turn(work.db(), *turn));
     TRY(work.touch(owner));
   } else {
@@ -199,7 +201,7 @@ Result<std::optional<TurnReply>> stop_turn(Work& work, const TurnRequest& reques
     TRY_ASSIGN(std::vector<store::JobRow> live,
                store::live_jobs_of_turn(work.db(), turn.owner, turn.id));
     for (store::JobRow& job : live) {
-      TRY(stop(work, job, {core::Cause::turn_stopped, "owner", "its turn was stopped", true}));
+      TRY(stop(work, job, {core::Cause::turn_stopped, "owner", kTurnStopped, true}));
     }
     TRY_ASSIGN(std::optional<store::TurnRow> now, store::find_turn(work.db(), turn.owner, turn.id));
     if (now) turn = *now;  // stopping queued jobs may have closed it already

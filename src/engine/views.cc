@@ -6,6 +6,7 @@
 #include "store/clients.h"
 #include "store/monitors.h"
 #include "store/outputs.h"
+#include "store/retention.h"
 
 namespace waybill::engine {
 namespace {
@@ -75,6 +76,7 @@ EventView view_event(const store::InboxRow& row) {
   view.tries = row.tries;
   view.last_error = row.last_error;
   view.acked_as = row.acked_as;
+  view.dropped_as = row.dropped_as;
   view.created_at = row.created_at;
   return view;
 }
@@ -189,6 +191,9 @@ Result<SessionView> view_session(store::Database& db, const Settings& settings,
     Millis lasts = settings.host_lease;
     if (turn) lasts = std::max(lasts, session.lease.value_or(settings.turn_lease));
     view.lease_until = *session.last_call_at + lasts;
+    // That is on the store's clock, and a person looks at the wall clock.
+    TRY_ASSIGN(const std::optional<store::DueClockRow> clock, store::find_due_clock(db));
+    if (clock) *view.lease_until += clock->wall - clock->due;
   }
   view.phase = phase_of(view, session.wake_until.has_value());
   TRY_ASSIGN(const std::vector<store::InboxRow> inbox, store::live_inbox(db, session.owner));

@@ -38,7 +38,7 @@ std::optional<WallTime> turn_wanted_at(Work& work, const Situation& now) {
   if (!now.turn || now.turn->state == core::TurnState::held) return work.now();
   if (now.turn->stopped) return std::nullopt;
   WallTime first = WallTime::max();
-  for (const store::InboxRow& row : now.waking) first = std::min(first, row.created_at);
+  for (const store::InboxRow& row : now.waking) first = std::min(first, row.due_at);
   return first + work.settings().unheard_grace;
 }
 

@@ -1,6 +1,8 @@
 #include "engine/work.h"
 
 #include "base/check.h"
+#include "engine/retention.h"
+#include "store/retention.h"
 
 namespace waybill::engine {
 
@@ -30,7 +32,8 @@ Result<store::SessionRow*> Work::session(const core::Owner& owner) {
   if (!cached->row) {
     cached->row.emplace();
     cached->row->owner = owner;
-    cached->row->created_at = now();
+    cached->row->created_at = wall();
+    TRY_ASSIGN(cached->row->fence, store::high_water(db(), "fence"));  // never given twice (I16)
     cached->is_new = true;
   }
   cached->dirty = true;
@@ -49,6 +52,7 @@ Result<void> Work::flush() {
     if (!cached.dirty) continue;
     if (cached.is_new) {
       TRY(store::insert_session(db(), *cached.row));
+      if (!cached.row->lease_live) TRY(session_is_absent(*this, owner));
     } else {
       TRY(store::update_session(db(), *cached.row));
     }
@@ -58,8 +62,8 @@ Result<void> Work::flush() {
   return {};
 }
 
-void Work::poison(const core::Owner& owner, const std::string& why) {
-  if (!poisoned_.emplace(owner, why).second) return;
+void Work::poison(const core::Owner& owner, const std::string& why, ErrorCode code) {
+  if (!poisoned_.emplace(owner, Refusal{code, why}).second) return;
   parts_.warn("session " + owner.session.str() + " of tenant " + owner.tenant.str() +
               " is refused from now on: " + why);
 }
@@ -83,7 +87,7 @@ core::Receipt Work::receipt_of(const store::JobRow& job, core::ReceiptName name,
   receipt.from = job.status;
   receipt.to = to;
   receipt.name = name;
-  receipt.at = now();
+  receipt.at = wall();
   receipt.scope = job.scope;
   return receipt;
 }
@@ -161,6 +165,13 @@ Result<void> Work::owe_once(core::OwedKind kind, std::string key, const core::Ow
                             WallTime due_at) {
   TRY_ASSIGN(const std::optional<core::Owed> there, store::find_owed(db(), kind, key));
   if (there) return {};
+  return owe(kind, std::move(key), owner, due_at);
+}
+
+Result<void> Work::owe_by(core::OwedKind kind, std::string key, const core::Owner& owner,
+                          WallTime due_at) {
+  TRY_ASSIGN(const std::optional<core::Owed> there, store::find_owed(db(), kind, key));
+  if (there && there->due_at <= due_at) return {};
   return owe(kind, std::move(key), owner, due_at);
 }
 

@@ -18,11 +18,15 @@ inline constexpr std::string_view kCrashPoints[] = {
     "shim.main_exited",        // the main process has ended, nothing recorded
     "shim.after_exit_tmp",     // the exit record is written but not renamed
     "shim.after_exit_rename",  // the exit record is there
+    "shim.input_closed",       // the wish to close the input was seen and done
     "shim.draining",           // leftovers are there, output is still read
+    "shim.after_final_tmp",    // the final record is written but not renamed
     "shim.after_final",        // the final record is durable
+    "shim.leftovers_term",     // the leftovers were asked, none was killed
     "shim.after_leftovers",    // the record of the leftovers is durable
     "shim.stop_term",          // a stop was seen, no signal was sent
     "shim.stop_kill",          // the grace is over, nothing was killed
+    "shim.stop_killed",        // all that was found was killed, nothing is confirmed
 };
 
 // Not a death: the output is kept as on a file system that has no holes.

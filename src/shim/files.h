@@ -10,7 +10,7 @@ namespace waybill::shim {
 // Of the records. They may gain members; readers ignore those they do not know.
 inline constexpr int kProtocol = 1;
 // Of the launch file, which is closed: a supervisor also takes the older ones.
-inline constexpr int kLaunchProtocol = 2;
+inline constexpr int kLaunchProtocol = 3;
 
 // The descriptor on which a supervisor inherits the locked `lock` file.
 inline constexpr int kLockFd = 3;

@@ -52,6 +52,8 @@ constexpr NumberField kNumbers[] = {
     {"drain_max_ms", &Launch::drain_max_ms},
     {"files", &Launch::files},
     {"env_bytes", &Launch::env_bytes},
+    {"accepted_ms", &Launch::accepted_ms},
+    {"wrapper_args", &Launch::wrapper_args},
 };
 
 struct TextField {
@@ -59,9 +61,22 @@ struct TextField {
   std::string_view Launch::* member;
 };
 constexpr TextField kTexts[] = {
-    {"job", &Launch::job},       {"program", &Launch::program},
-    {"cwd", &Launch::cwd},       {"crash_point", &Launch::crash_point},
+    {"job", &Launch::job},
+    {"program", &Launch::program},
+    {"cwd", &Launch::cwd},
+    {"crash_point", &Launch::crash_point},
     {"cgroup", &Launch::cgroup},
+    {"tenant", &Launch::tenant},
+    {"session", &Launch::session},
+    {"turn", &Launch::turn},
+    {"sandbox", &Launch::sandbox},
+    {"generation", &Launch::generation},
+    {"owner", &Launch::owner},
+    {"wake", &Launch::wake},
+    {"label", &Launch::label},
+    {"key", &Launch::key},
+    {"fingerprint", &Launch::fingerprint},
+    {"incarnation", &Launch::incarnation},
 };
 
 bool take_field(std::string_view key, std::string_view value, Launch& out) {
@@ -77,6 +92,7 @@ bool take_field(std::string_view key, std::string_view value, Launch& out) {
   if (key == "env_crc") return parse_hex32(value, out.env_crc);
   if (key == "capture") return parse_flag(value, out.capture);
   if (key == "pty") return parse_flag(value, out.pty);
+  if (key == "shell") return parse_flag(value, out.shell);
   if (key == "stdin") {
     out.open_stdin = value == "open";
     return value == "open" || value == "null";
@@ -131,7 +147,8 @@ LaunchError parse_launch(std::string_view file, Launch& out) {
     }
     at = end + 1;
   }
-  if (out.job.empty() || out.program.empty() || out.cwd.empty() || out.arg_count == 0) {
+  if (out.job.empty() || out.program.empty() || out.cwd.empty() || out.arg_count == 0 ||
+      out.wrapper_args >= out.arg_count) {
     return LaunchError::field;
   }
   return LaunchError::none;

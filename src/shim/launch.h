@@ -32,6 +32,22 @@ struct Launch {
   std::uint64_t files = 0;  // soft limit of open files, 0: as it is; protocol 2
   std::uint64_t env_bytes = 0;
   std::uint64_t env_crc = 0;
+  // Protocol 3: whose job it is and how it was asked for, so that a lost row can be made again. A
+  // supervisor has no use for it.
+  std::string_view tenant;
+  std::string_view session;
+  std::string_view turn;
+  std::string_view sandbox;
+  std::string_view generation;
+  std::string_view owner;
+  std::string_view wake;
+  std::string_view label;
+  std::string_view key;
+  std::string_view fingerprint;
+  std::string_view incarnation;
+  std::uint64_t accepted_ms = 0;
+  std::uint64_t wrapper_args = 0;  // how many of the arguments come before shell or program
+  bool shell = false;              // what comes after them is a shell's
   bool keep_leftovers = false;
   bool capture = false;
   bool open_stdin = false;  // protocol 2
@@ -39,7 +55,7 @@ struct Launch {
 };
 
 // Checks the checksum first, then every field; an unknown key is an error (the file is closed).
-// Protocol 1 lacks the fields so marked.
+// Older protocols lack the fields so marked.
 LaunchError parse_launch(std::string_view file, Launch& out);
 
 // Puts pointers to the arguments, each NUL-terminated in the file, into `argv`, and a null after

@@ -51,6 +51,7 @@ void Shim::kill_leftovers() {
   const std::int64_t began = mono_ns();
   const std::int64_t kill_at = began + config_.leftover_grace_ns;
   term_pass();
+  crash("shim.leftovers_term");
   reap();
   while (!no_child_ && mono_ns() < kill_at) pump(until(kill_at));
   while (!no_child_ && mono_ns() < began + kSettleWithin) {

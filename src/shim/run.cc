@@ -158,7 +158,10 @@ void Shim::read_ctl() {
     for (ssize_t i = 0; i < n; ++i) take_ctl(bytes[i]);
   }
   if (faccessat(setup_.dir, kStopReq, F_OK, 0) == 0) stop_seen_ = true;
-  if (faccessat(setup_.dir, kInClose, F_OK, 0) == 0) setup_.input.end();
+  if (faccessat(setup_.dir, kInClose, F_OK, 0) == 0) {
+    setup_.input.end();
+    crash("shim.input_closed");
+  }
 }
 
 void Shim::take_ctl(char c) {
@@ -265,7 +268,8 @@ void Shim::put_reserved(int fd, RecordNames names, JsonLine& line) {
   const std::string_view text = line.finish();
   for (;;) {
     if (fill_record(fd, text) == 0) {
-      if (std::string_view(names.tmp) == kExitTmp) crash("shim.after_exit_tmp");
+      crash(std::string_view(names.tmp) == kExitTmp ? "shim.after_exit_tmp"
+                                                    : "shim.after_final_tmp");
       if (renameat(names.dir, names.tmp, names.dir, names.name) == 0) return;
     }
     struct stat info{};

@@ -115,7 +115,7 @@ TEST(Launch, right_checksum_with_wrong_fields_is_refused) {
     return sealed(text.replace(at, from.size(), to));
   };
   const std::pair<const char*, const char*> changes[] = {
-      {"protocol=1", "protocol=3"},
+      {"protocol=1", "protocol=4"},
       {"protocol=1", "job=1"},
       {"grace_ms=5000", "grace_ms=-1"},
       {"grace_ms=5000", "grace_ms="},
@@ -123,6 +123,8 @@ TEST(Launch, right_checksum_with_wrong_fields_is_refused) {
       {"umask=27", "umask=8"},
       {"leftovers=keep", "leftovers="},
       {"capture=1", "capture=2"},
+      {"capture=1", "shell=yes"},
+      {"capture=1", "wrapper_args=3"},
       {"cwd=/tmp", "cwd="},
       {"node_seq=7", "unknown=7"},
       {"node_seq=7", "stdin=tty"},

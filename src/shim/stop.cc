@@ -138,6 +138,7 @@ void Shim::sweep(std::int64_t began_ns) {
   std::int64_t pause = kFirstPause;
   while (!gone()) {
     kill_round();
+    crash("shim.stop_killed");
     reap();
     if (gone()) return;
     pump(pause);

@@ -1,5 +1,7 @@
 #include "store/check.h"
 
+#include <set>
+
 #include "store/clients.h"
 #include "store/inbox.h"
 #include "store/jobs.h"
@@ -51,9 +53,14 @@ Result<std::vector<BadRow>> check_live_rows(Database& db) {
              live_ids(db, "SELECT tenant, session, turn FROM turn WHERE state <> 'closed'"));
   for (const Live& live : turns)
     remember(bad, live.owner, find_turn(db, live.owner, TurnId(live.id)));
-  TRY_ASSIGN(const std::vector<Live> clients,
-             live_ids(db, "SELECT tenant, session, session FROM session_client"));
-  for (const Live& live : clients) remember(bad, live.owner, find_client(db, live.owner));
+  // Of sessions with anything live; another's is looked at when it is used.
+  TRY_ASSIGN(const std::vector<Live> hosts,
+             live_ids(db, "SELECT tenant, session, session FROM session WHERE lease_live = 1"));
+  std::set<core::Owner> owners;
+  for (const auto* all : {&jobs, &events, &turns, &hosts}) {
+    for (const Live& live : *all) owners.insert(live.owner);
+  }
+  for (const core::Owner& owner : owners) remember(bad, owner, find_client(db, owner));
   return bad;
 }
 

@@ -106,6 +106,9 @@ class Database {
   // The last error says for certain that nothing was written, and why may pass: the disk is full
   // or its file system read-only. After any other error of a commit, what is on the disk is open.
   virtual bool wrote_nothing() const = 0;
+  // Told of damage: a page that was read does not hold what it must. After that nothing that is
+  // read here can be trusted.
+  virtual void on_damage(std::function<void(const std::string&)> told) = 0;
 
   // The first row, or nullopt.
   template <class T>

@@ -1,12 +1,16 @@
 #include "store/inbox.h"
 
+#include <algorithm>
+
+#include "store/retention.h"
+
 namespace waybill::store {
 namespace {
 
 constexpr std::string_view kColumns =
     "seq, event, tenant, session, turn, job, type, lane, author, wakes, state, withheld, repeat, "
     "tries, last_error, due_at, delivery, offer_fence, offer_path, offer_connection, taken_by, "
-    "acked_as, acked_at, data, sealed_tail, created_at";
+    "acked_as, acked_at, data, sealed_tail, created_at, dropped_as";
 
 std::string select_inbox(std::string_view where) {
   return "SELECT " + std::string(kColumns) + " FROM inbox WHERE " + std::string(where);
@@ -39,6 +43,7 @@ Result<InboxRow> read_inbox(const Row& row) {
   inbox.data = row.string(23);
   inbox.sealed_tail = row.string(24);
   inbox.created_at = row.time(25);
+  TRY_ASSIGN(inbox.dropped_as, read_maybe_word<core::DroppedAs>(row, 26, "inbox.dropped_as"));
   return inbox;
 }
 
@@ -71,11 +76,11 @@ Result<void> write_inbox(Database& db, const InboxRow& r) {
       "UPDATE inbox SET turn = $2, state = $3, withheld = $4, repeat = $5, tries = $6, last_error "
       "= $7, "
       "due_at = $8, delivery = $9, offer_fence = $10, offer_path = $11, offer_connection = $12, "
-      "taken_by = $13, acked_as = $14, acked_at = $15, lane = $16 WHERE seq = $1";
+      "taken_by = $13, acked_as = $14, acked_at = $15, lane = $16, dropped_as = $17 WHERE seq = $1";
   TRY_ASSIGN(const std::int64_t changed,
              db.run(sql, {r.seq, r.turn, r.state, r.withheld, r.repeat, r.tries, r.last_error,
                           r.due_at, r.delivery, r.offer_fence, r.offer_path, r.offer_connection,
-                          r.taken_by, r.acked_as, r.acked_at, r.lane}));
+                          r.taken_by, r.acked_as, r.acked_at, r.lane, r.dropped_as}));
   if (changed == 1) return {};
   return fail(ErrorCode::state_corrupt, "The inbox row of " + r.event.str() + " is gone.");
 }
@@ -134,8 +139,9 @@ Result<std::vector<InboxRow>> inbox_of_connection(Database& db, const core::Owne
 }
 
 Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db) {
+  // Sorted: by the order of the table, the store would go through everything that was ever heard.
   static const std::string sql = select_inbox(
-      "acked_at IS NULL AND (state = 'offered' OR offer_connection IS NOT NULL) ORDER BY seq");
+      "acked_at IS NULL AND (state = 'offered' OR offer_connection IS NOT NULL) ORDER BY seq + 0");
   std::vector<InboxRow> rows;
   TRY(db.each(sql, {}, [&](const Row& row) -> Result<void> {
     // One row that does not parse refuses its own session, not the start of the daemon.
@@ -160,9 +166,15 @@ Result<std::uint64_t> count_all_live_inbox(Database& db) {
   return static_cast<std::uint64_t>(count);
 }
 
+Result<void> mark_pending_as_repeats(Database& db) {
+  TRY(db.run("UPDATE inbox SET repeat = 1 WHERE acked_at IS NULL", {}));
+  return {};
+}
+
 Result<std::uint64_t> max_inbox_seq(Database& db) {
   TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(seq) FROM inbox", {}));
-  return static_cast<std::uint64_t>(seq);
+  TRY_ASSIGN(const std::uint64_t given, high_water(db, "inbox"));
+  return std::max(static_cast<std::uint64_t>(seq), given);
 }
 
 Result<void> insert_hand_over(Database& db, const HandOverRow& row) {

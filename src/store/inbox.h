@@ -27,13 +27,14 @@ struct InboxRow {
   bool repeat = false;
   unsigned tries = 0;
   std::string last_error;
-  WallTime due_at{};  // not handed over before: back-off
+  WallTime due_at{};  // on the store's clock: not handed over before (back-off)
   std::optional<DeliveryId> delivery;
   std::optional<std::uint64_t> offer_fence;
   std::optional<core::OfferPath> offer_path;
   std::optional<std::uint64_t> offer_connection;  // set: goes back when this connection closes
   std::optional<TurnId> taken_by;                 // the turn that took it
   std::optional<core::AckedAs> acked_as;
+  std::optional<core::DroppedAs> dropped_as;
   std::optional<WallTime> acked_at;  // acked or dropped
   std::string data;                  // JSON of its own, for events that are not an ending
   std::string sealed_tail;           // the last bytes of output at settle
@@ -64,6 +65,8 @@ Result<std::vector<InboxRow>> inbox_of_earlier_daemon(Database& db);
 Result<std::uint64_t> count_live_inbox(Database& db, const core::Owner& owner);
 Result<std::uint64_t> count_all_live_inbox(Database& db);
 Result<std::uint64_t> max_inbox_seq(Database& db);
+// What is pending may have been heard, as far as this store can tell.
+Result<void> mark_pending_as_repeats(Database& db);
 
 struct HandOverRow {
   DeliveryId delivery;

@@ -1,7 +1,10 @@
 #include "store/jobs.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "store/json_columns.h"
+#include "store/retention.h"
 
 namespace waybill::store {
 namespace {
@@ -20,6 +23,10 @@ constexpr std::uint64_t kSeqMax = 1ULL << 62;
 
 // Written as the partial indexes have it, so that they are used.
 constexpr std::string_view kLive = "status NOT IN ('succeeded', 'failed', 'stopped')";
+
+// Of what is live: sorted, since an order that an index has would tempt the store to go through the
+// whole history in it.
+constexpr std::string_view kBySeq = "seq + 0";
 
 std::string select_jobs(std::string_view where) {
   return "SELECT " + std::string(kJobColumns) + " FROM job WHERE " + std::string(where);
@@ -278,6 +285,20 @@ Result<void> set_started_at(Database& db, const JobId& job, WallTime at) {
   return update(db, "UPDATE job SET started_at = $2 WHERE job = $1", {job, at});
 }
 
+Result<void> set_generation(Database& db, const JobId& job, const GenerationId& generation) {
+  return update(db, "UPDATE job SET generation = $2 WHERE job = $1", {job, generation});
+}
+
+Result<bool> has_receipt(Database& db, const JobId& job, core::ReceiptName name) {
+  bool found = false;
+  TRY(db.each("SELECT 1 FROM receipt WHERE job = $1 AND name = $2 LIMIT 1", {job, name},
+              [&](const Row&) -> Result<void> {
+                found = true;
+                return {};
+              }));
+  return found;
+}
+
 Result<void> set_stop(Database& db, const JobId& job, const StopRow& stop) {
   return update(db,
                 "UPDATE job SET stop_at = $2, stop_cause = $3, stop_actor = $4, stop_reason = $5, "
@@ -331,8 +352,13 @@ Result<std::uint32_t> count_receipts(Database& db, const JobId& job, core::Recei
 
 Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
   // Every statement names all its parameters: PostgreSQL asks for that.
-  std::string where = "tenant = $1 AND seq < $3 AND session ";
-  where += filter.session ? "= $2" : ">= $2";
+  // For all sessions in the order of the primary key: an index by session would be sorted first.
+  std::string where = filter.session ? "tenant = $1 AND seq < $3 AND session = $2"
+                                     : "tenant || $2 = $1 AND seq < $3";
+  // What is live is found without the rest.
+  const bool live =
+      !filter.statuses.empty() && std::ranges::none_of(filter.statuses, core::is_terminal);
+  if (live) where += " AND " + std::string(kLive);
   if (!filter.statuses.empty()) {
     where += " AND status IN (";
     for (const core::JobStatus status : filter.statuses) {
@@ -341,7 +367,7 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
     }
     where += ")";
   }
-  where += " ORDER BY seq DESC LIMIT $4";
+  where += " ORDER BY " + std::string(live ? kBySeq : "seq") + " DESC LIMIT $4";
   const std::uint64_t before = filter.before_seq > 0 ? filter.before_seq : kSeqMax;
   const std::string session = filter.session ? filter.session->str() : std::string();
   return read_jobs(db, select_jobs(where), {filter.tenant, session, before, filter.limit});
@@ -349,12 +375,14 @@ Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter) {
 
 Result<std::vector<JobRow>> live_jobs_of(Database& db, const core::Owner& owner) {
   static const std::string sql =
-      select_jobs("tenant = $1 AND session = $2 AND " + std::string(kLive) + " ORDER BY seq");
+      select_jobs("tenant = $1 AND session = $2 AND " + std::string(kLive) + " ORDER BY " +
+                  std::string(kBySeq));
   return read_jobs(db, sql, {owner.tenant, owner.session});
 }
 
 Result<std::vector<JobRow>> live_jobs(Database& db) {
-  static const std::string sql = select_jobs(std::string(kLive) + " ORDER BY seq");
+  static const std::string sql =
+      select_jobs(std::string(kLive) + " ORDER BY " + std::string(kBySeq));
   return read_jobs(db, sql, {});
 }
 
@@ -453,11 +481,12 @@ Result<void> set_leftover_stop(Database& db, const JobId& job, const StopRow& st
 Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& owner,
                                                const IdempotencyKey& key) {
   static const std::string sql =
-      "SELECT job, fingerprint FROM idempotency WHERE tenant = $1 AND session = $2 AND key = $3";
-  return db.first<IdempotencyRow>(sql, {owner.tenant, owner.session, key},
-                                  [](const Row& row) -> Result<IdempotencyRow> {
-                                    return IdempotencyRow{JobId(row.string(0)), row.string(1)};
-                                  });
+      "SELECT job, fingerprint, gone_at FROM idempotency WHERE tenant = $1 AND session = $2 AND "
+      "key = $3";
+  return db.first<IdempotencyRow>(
+      sql, {owner.tenant, owner.session, key}, [](const Row& row) -> Result<IdempotencyRow> {
+        return IdempotencyRow{JobId(row.string(0)), row.string(1), !row.null(2)};
+      });
 }
 
 Result<void> insert_key(Database& db, const core::Owner& owner, const IdempotencyKey& key,
@@ -471,12 +500,49 @@ Result<void> insert_key(Database& db, const core::Owner& owner, const Idempotenc
 
 Result<std::uint64_t> max_job_seq(Database& db) {
   TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(seq) FROM job", {}));
-  return static_cast<std::uint64_t>(seq);
+  TRY_ASSIGN(const std::uint64_t given, high_water(db, "job"));
+  return std::max(static_cast<std::uint64_t>(seq), given);
 }
 
 Result<std::uint64_t> max_node_seq(Database& db) {
-  TRY_ASSIGN(const std::int64_t seq, db.integer("SELECT max(node_seq) FROM receipt", {}));
-  return static_cast<std::uint64_t>(seq);
+  TRY_ASSIGN(const std::int64_t there, db.integer("SELECT max(node_seq) FROM receipt", {}));
+  TRY_ASSIGN(const std::int64_t given,
+             db.integer("SELECT CAST(value AS BIGINT) FROM meta WHERE key = 'newest_receipt'", {}));
+  TRY_ASSIGN(const std::uint64_t high, high_water(db, "node"));
+  return std::max(high, static_cast<std::uint64_t>(std::max(there, given)));
+}
+
+Result<void> raise_newest_receipt(Database& db, std::uint64_t newest) {
+  TRY_ASSIGN(const std::uint64_t now, max_node_seq(db));
+  if (newest <= now) return {};
+  TRY(
+      db.run("INSERT INTO meta (key, value) VALUES ('newest_receipt', $1) "
+             "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+             {std::to_string(newest)}));
+  return {};
+}
+
+Result<std::optional<IdempotencyKey>> key_of_job(Database& db, const JobId& job) {
+  return db.first<IdempotencyKey>(
+      "SELECT key FROM idempotency WHERE job = $1", {job},
+      [](const Row& row) -> Result<IdempotencyKey> { return IdempotencyKey(row.string(0)); });
+}
+
+Result<bool> has_job(Database& db, const JobId& job) {
+  TRY_ASSIGN(const std::int64_t found,
+             db.integer("SELECT count(*) FROM job WHERE job = $1", {job}));
+  return found > 0;
+}
+
+Result<std::vector<JobId>> live_job_ids(Database& db) {
+  static const std::string sql =
+      "SELECT job FROM job WHERE " + std::string(kLive) + " ORDER BY " + std::string(kBySeq);
+  std::vector<JobId> jobs;
+  TRY(db.each(sql, {}, [&](const Row& row) -> Result<void> {
+    jobs.emplace_back(row.string(0));
+    return {};
+  }));
+  return jobs;
 }
 
 }  // namespace waybill::store

@@ -94,6 +94,7 @@ struct LeftoverRow {
 struct IdempotencyRow {
   JobId job;
   std::string fingerprint;
+  bool gone = false;  // the job was removed: what is left is that it was there
 };
 
 Result<void> insert_job(Database& db, const JobRow& job);
@@ -137,6 +138,9 @@ struct ListFilter {
 Result<std::vector<JobRow>> list_jobs(Database& db, const ListFilter& filter);
 Result<std::vector<JobRow>> live_jobs_of(Database& db, const core::Owner& owner);
 Result<std::vector<JobRow>> live_jobs(Database& db);
+Result<bool> has_receipt(Database& db, const JobId& job, core::ReceiptName name);
+// The generation that its command runs in, when that is not the one it was accepted in.
+Result<void> set_generation(Database& db, const JobId& job, const GenerationId& generation);
 Result<std::vector<JobRow>> live_jobs_of_turn(Database& db, const core::Owner& owner,
                                               const TurnId& turn);
 Result<std::optional<JobId>> find_twin(Database& db, const std::string& fingerprint);
@@ -162,7 +166,19 @@ Result<std::optional<IdempotencyRow>> find_key(Database& db, const core::Owner& 
 Result<void> insert_key(Database& db, const core::Owner& owner, const IdempotencyKey& key,
                         const IdempotencyRow& row, WallTime at);
 
+// The key that made the job, if one did.
+Result<std::optional<IdempotencyKey>> key_of_job(Database& db, const JobId& job);
+
+Result<bool> has_job(Database& db, const JobId& job);
+// Also of rows that do not parse.
+Result<std::vector<JobId>> live_job_ids(Database& db);
+
+// The greatest that was ever given, also when its row is gone.
 Result<std::uint64_t> max_job_seq(Database& db);
+// The highest receipt number that was ever given: of the receipts that are there, and of those that
+// were removed.
 Result<std::uint64_t> max_node_seq(Database& db);
+// From now on it is at least that.
+Result<void> raise_newest_receipt(Database& db, std::uint64_t newest);
 
 }  // namespace waybill::store

@@ -11,13 +11,17 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
+#include "store/jobs.h"
 #include "store/outputs.h"
 #include "store/random.h"
+#include "store/retention.h"
 #include "store/schema_text.h"
 #include "store/sealer.h"
 
 namespace waybill::store {
 namespace {
+
+constexpr std::string_view kKeyContext = "the key of this store";
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos;
@@ -37,13 +41,22 @@ std::string for_sqlite(std::string text) {
 struct SchemaStep {
   int version;
   std::string_view script;
-  Result<void> (*fill)(Database&);
+  Result<void> (*fill)(Database&, WallTime now);
+  std::string_view guards = {};  // triggers, as SQLite has them
 };
 constexpr SchemaStep kSchemaSteps[] = {
     {2, kSchemaClients, nullptr},
     {3, kSchemaLaunch, nullptr},
-    {4, kSchemaOutput, fill_outputs},
+    {4, kSchemaOutput, [](Database& db, WallTime) { return fill_outputs(db); }},
+    {5, kSchemaRetention, fill_retention, kSchemaRetentionGuardsSqlite},
+    {6, kSchemaNode, nullptr},
+    {7, kSchemaBackup, nullptr, kSchemaBackupGuardsSqlite},
 };
+
+Result<void> run_step(SqliteDatabase& database, const SchemaStep& step) {
+  TRY(database.script(for_sqlite(std::string(step.script))));
+  return database.script(step.guards);
+}
 
 Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   TRY(database.begin());
@@ -51,7 +64,7 @@ Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
     TRY(database.script(for_sqlite(std::string(kSchemaCore))));
     TRY(database.script(kSchemaGuardsSqlite));
     for (const SchemaStep& step : kSchemaSteps) {
-      TRY(database.script(for_sqlite(std::string(step.script))));
+      TRY(run_step(database, step));
     }
     const std::string insert = "INSERT INTO meta (key, value) VALUES ($1, $2)";
     TRY(database.run(insert, {"schema_version", std::to_string(kSchemaVersion)}));
@@ -64,13 +77,19 @@ Result<void> create_schema(SqliteDatabase& database, const Clock& clock) {
   return created;
 }
 
-Result<std::string> meta(SqliteDatabase& database, std::string_view key) {
+// "" when there is none.
+Result<std::string> meta_or_none(SqliteDatabase& database, std::string_view key) {
   std::string value;
   TRY(database.each("SELECT value FROM meta WHERE key = $1", {key},
                     [&](const Row& row) -> Result<void> {
                       value = row.string(0);
                       return {};
                     }));
+  return value;
+}
+
+Result<std::string> meta(SqliteDatabase& database, std::string_view key) {
+  TRY_ASSIGN(std::string value, meta_or_none(database, key));
   if (value.empty()) {
     return fail(ErrorCode::state_corrupt,
                 "The store has no \"" + std::string(key) +
@@ -98,14 +117,14 @@ Result<int> check_version(SqliteDatabase& database) {
 }
 
 // Forward only; all steps in one transaction with the number that they lead to.
-Result<void> migrate(SqliteDatabase& database, int version) {
+Result<void> migrate(SqliteDatabase& database, int version, WallTime now) {
   if (version >= kSchemaVersion) return {};
   TRY(database.begin());
   const auto migrated = [&]() -> Result<void> {
     for (const SchemaStep& step : kSchemaSteps) {
       if (step.version <= version) continue;
-      TRY(database.script(for_sqlite(std::string(step.script))));
-      if (step.fill != nullptr) TRY(step.fill(database));
+      TRY(run_step(database, step));
+      if (step.fill != nullptr) TRY(step.fill(database, now));
     }
     TRY(database.run("UPDATE meta SET value = $1 WHERE key = 'schema_version'",
                      {std::to_string(kSchemaVersion)}));
@@ -116,19 +135,9 @@ Result<void> migrate(SqliteDatabase& database, int version) {
   return done;
 }
 
-// A chopped or scribbled file is found here, before anything is served from it.
-Result<void> check_integrity(SqliteDatabase& database) {
-  std::string verdict;
-  TRY(database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) -> Result<void> {
-    if (verdict.empty()) verdict = row.string(0);
-    return {};
-  }));
-  if (verdict == "ok") return {};
-  return fail(ErrorCode::state_corrupt,
-              "The store is damaged: " + verdict +
-                  ". Nothing was changed and nothing was started; restore "
-                  "a backup or repair it with sqlite3.");
-}
+// A start costs what is live, and not what was ever recorded: a larger file is read as a whole
+// while it is served.
+constexpr std::uint64_t kCheckedAtStart = 4ULL * 1024 * 1024;
 
 // A file that ends inside a page was cut, unless the log beside it still has what belongs there.
 // SQLite itself would read the missing bytes as zeros.
@@ -162,6 +171,38 @@ void reserve_log(const std::string& path) {
   static_cast<void>(::fallocate(log.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)));
 }
 
+// A log that ends inside a frame: whoever wrote it was stopped, or the file was cut. SQLite takes
+// what is whole and leaves the rest.
+std::string cut_tail_of_log(const std::string& path) {
+  constexpr std::uint64_t kHeader = 32;
+  constexpr std::uint64_t kFrameHeader = 24;
+  std::array<unsigned char, kHeader> header{};
+  std::ifstream log(path + "-wal", std::ios::binary);
+  log.read(reinterpret_cast<char*>(header.data()), header.size());
+  struct stat info{};
+  if (!log || ::stat((path + "-wal").c_str(), &info) != 0) return {};
+  const std::uint64_t page = (std::uint64_t{header[8]} << 24U) + (std::uint64_t{header[9]} << 16U) +
+                             (std::uint64_t{header[10]} << 8U) + header[11];
+  const std::uint64_t rest =
+      (static_cast<std::uint64_t>(info.st_size) - kHeader) % (page + kFrameHeader);
+  if (page < 512 || rest == 0) return {};
+  return "the store's log ended inside a frame: its last " + std::to_string(rest) +
+         " bytes were dropped, and the commits before them are kept";
+}
+
+Result<Lineage> lineage_of(SqliteDatabase& database, const std::string& incarnation) {
+  Lineage lineage;
+  lineage.incarnation = incarnation;
+  TRY_ASSIGN(lineage.before, meta_or_none(database, "incarnation_before"));
+  TRY_ASSIGN(lineage.newest, max_node_seq(database));
+  TRY_ASSIGN(const std::string marked, meta_or_none(database, "marked"));
+  lineage.marked = !marked.empty();
+  TRY_ASSIGN(const std::int64_t copies,
+             database.integer("SELECT count(*) FROM sqlite_master WHERE name = 'backup'", {}));
+  lineage.copy = copies > 0;
+  return lineage;
+}
+
 Result<bool> has_tables(SqliteDatabase& database) {
   TRY_ASSIGN(const std::int64_t tables,
              database.integer("SELECT count(*) FROM sqlite_master WHERE type = 'table'", {}));
@@ -170,12 +211,60 @@ Result<bool> has_tables(SqliteDatabase& database) {
 
 }  // namespace
 
+bool is_checked_at_start(const std::string& path) {
+  std::uint64_t size = 0;
+  for (const char* part : {"", "-wal"}) {
+    struct stat file{};
+    if (::stat((path + part).c_str(), &file) == 0) size += static_cast<std::uint64_t>(file.st_size);
+  }
+  return size <= kCheckedAtStart;
+}
+
+// A chopped or scribbled file is found here.
+Result<void> check_whole(SqliteDatabase& database) {
+  std::string verdict;
+  TRY(database.each("PRAGMA quick_check(1)", {}, [&](const Row& row) -> Result<void> {
+    if (verdict.empty()) verdict = row.string(0);
+    return {};
+  }));
+  if (verdict == "ok") return {};
+  return fail(ErrorCode::state_corrupt,
+              "The store is damaged: " + verdict +
+                  ". Nothing is changed and nothing is started; restore a backup or repair it with "
+                  "sqlite3.");
+}
+
+// What SQLite would follow, wait on or mix up.
+Result<void> check_store_files(const std::string& path) {
+  struct stat file{};
+  if (::lstat(path.c_str(), &file) != 0) return {};  // a new one, or it is said when it is opened
+  if (!S_ISREG(file.st_mode)) {
+    return fail(ErrorCode::state_corrupt,
+                "The store " + path +
+                    " is not a regular file; it was left as it is. Put the store itself there.");
+  }
+  if (file.st_size == 0) return {};
+  TRY(check_length(path, static_cast<std::uint64_t>(file.st_size)));
+  // A store is written through its log from the beginning. One that says otherwise was put here as
+  // a whole, and a log beside it belongs to the one before: SQLite would play it into this one.
+  std::array<char, 20> header{};
+  std::ifstream(path, std::ios::binary).read(header.data(), header.size());
+  struct stat log{};
+  const bool has_log = ::stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0;
+  if (header[18] != 1 || !has_log) return {};
+  return fail(ErrorCode::state_corrupt,
+              "The store " + path +
+                  " was put here while the log of another one lay beside it. Nothing was changed; "
+                  "move " +
+                  path + "-wal and " + path + "-shm away, then start again.");
+}
+
 Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
   OpenedStore store;
   store.path = path;
-  struct stat before{};
-  const bool existed = ::stat(path.c_str(), &before) == 0 && before.st_size > 0;
-  if (existed) TRY(check_length(path, static_cast<std::uint64_t>(before.st_size)));
+  const bool small = is_checked_at_start(path);  // opening may make its log part of it
+  TRY(check_store_files(path));
+  store.remark = cut_tail_of_log(path);
   TRY_ASSIGN(store.writer, SqliteDatabase::open(path, OpenMode::read_write));
   TRY_ASSIGN(const bool filled, has_tables(*store.writer));
   if (!filled) {
@@ -183,16 +272,35 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
     store.created = true;
   } else {
     TRY_ASSIGN(const int version, check_version(*store.writer));
-    TRY(check_integrity(*store.writer));
-    TRY(migrate(*store.writer, version));
+    if (small) TRY(check_whole(*store.writer));
+    TRY(migrate(*store.writer, version, clock.wall()));
   }
   TRY_ASSIGN(store.incarnation, meta(*store.writer, "incarnation"));
+  TRY_ASSIGN(store.lineage, lineage_of(*store.writer, store.incarnation));
   reserve_log(path);
   return store;
 }
 
+Result<void> renew_incarnation(Database& db, const Sealer& sealer, const std::string& before,
+                               const std::string& incarnation) {
+  const std::string put =
+      "INSERT INTO meta (key, value) VALUES ($1, $2) "
+      "ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+  TRY(db.run(put, {"incarnation", incarnation}));
+  TRY(db.run(put, {"incarnation_before", before}));
+  TRY(db.run("DELETE FROM key_check", {}));
+  TRY(db.run("INSERT INTO key_check (value) VALUES ($1)",
+             {Bytes{sealer.seal(incarnation, kKeyContext)}}));
+  return db.script("DROP TABLE IF EXISTS backup;");
+}
+
+Result<void> expect_mark(Database& db) {
+  TRY(db.run("INSERT INTO meta (key, value) VALUES ('marked', 'yes') ON CONFLICT (key) DO NOTHING",
+             {}));
+  return {};
+}
+
 Result<void> bind_key(OpenedStore& store, const Sealer& sealer) {
-  constexpr std::string_view kContext = "the key of this store";
   std::string sealed;
   TRY(store.writer->each("SELECT value FROM key_check", {}, [&](const Row& row) -> Result<void> {
     sealed = row.string(0);
@@ -200,11 +308,15 @@ Result<void> bind_key(OpenedStore& store, const Sealer& sealer) {
   }));
   if (sealed.empty()) {
     TRY(store.writer->run("INSERT INTO key_check (value) VALUES ($1)",
-                          {Bytes{sealer.seal(store.incarnation, kContext)}}));
+                          {Bytes{sealer.seal(store.incarnation, kKeyContext)}}));
+    store.writer->accept_store();
     return {};
   }
-  const auto opened = sealer.unseal(sealed, kContext);
-  if (opened && *opened == store.incarnation) return {};
+  const auto opened = sealer.unseal(sealed, kKeyContext);
+  if (opened && *opened == store.incarnation) {
+    store.writer->accept_store();
+    return {};
+  }
   return fail(
       ErrorCode::state_corrupt,
       "The key file seal.key is not the one of this store; nothing was changed. Restore the key "

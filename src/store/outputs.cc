@@ -82,6 +82,13 @@ Result<std::optional<OutputRow>> find_output(Database& db, const JobId& job) {
   return db.first<OutputRow>(sql, {job}, [](const Row& row) { return read_output(row); });
 }
 
+Result<void> delete_output(Database& db, const JobId& job) {
+  TRY_ASSIGN(const std::optional<OutputRow> row, find_output(db, job));
+  if (!row) return {};
+  TRY(db.run("DELETE FROM output WHERE job = $1", {job}));
+  return add_use(db, row->owner, -static_cast<std::int64_t>(row->kept_bytes));
+}
+
 Result<std::uint64_t> output_use(Database& db, const core::Owner& owner) {
   TRY_ASSIGN(const std::int64_t bytes,
              db.integer("SELECT bytes FROM output_use WHERE tenant = $1 AND session = $2",

@@ -26,6 +26,8 @@ struct OutputRow {
 Result<void> insert_output(Database& db, const OutputRow& row);
 // `kept_before`: what the row said until now.
 Result<void> update_output(Database& db, const OutputRow& row, std::uint64_t kept_before);
+// With its job.
+Result<void> delete_output(Database& db, const JobId& job);
 Result<std::optional<OutputRow>> find_output(Database& db, const JobId& job);
 
 // Sum over the finished jobs of one session.

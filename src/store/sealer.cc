@@ -39,8 +39,7 @@ Error key_error(const std::string& path, const std::string& why) {
 }
 
 // Written whole under another name first: a crash leaves no half a key.
-Result<void> create_key(const std::string& path, std::array<unsigned char, 32>& key) {
-  randombytes_buf(key.data(), key.size());
+Result<void> create_key(const std::string& path, const std::array<unsigned char, 32>& key) {
   const std::string temporary = path + ".new";
   UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const bool written =
@@ -62,6 +61,7 @@ Result<Sealer> Sealer::open(const std::string& key_path, bool may_create) {
   if (!file.valid()) {
     if (errno != ENOENT) return fail(key_error(key_path, std::strerror(errno)));
     if (!may_create) return fail(key_error(key_path, "is missing"));
+    randombytes_buf(sealer.key_.data(), sealer.key_.size());
     TRY(create_key(key_path, sealer.key_));
     return sealer;
   }
@@ -70,6 +70,15 @@ Result<Sealer> Sealer::open(const std::string& key_path, bool may_create) {
   if (size != 32) return fail(key_error(key_path, "does not hold 32 bytes"));
   std::copy_n(read.begin(), 32, sealer.key_.begin());
   return sealer;
+}
+
+Result<void> Sealer::put_back(const std::string& key_path, std::string_view key) {
+  std::array<unsigned char, 32> bytes{};
+  if (key.size() != bytes.size()) {
+    return fail(key_error(key_path, "is missing, and the backup does not hold one"));
+  }
+  std::copy_n(key.begin(), bytes.size(), bytes.begin());
+  return create_key(key_path, bytes);
 }
 
 Sealer Sealer::with_key(const std::array<unsigned char, 32>& key) {

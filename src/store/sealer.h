@@ -16,6 +16,8 @@ class Sealer {
   // Reads the key, or makes one. A key file of another size is state_corrupt; a missing one beside
   // an existing store is too, since what was sealed under it could never be read again.
   static Result<Sealer> open(const std::string& key_path, bool may_create);
+  // Puts back the key that a backup carries; never over another one.
+  static Result<void> put_back(const std::string& key_path, std::string_view key);
   static Sealer with_key(const std::array<unsigned char, 32>& key);
 
   // `context` (the job's id) is bound to the text: a sealed value copied to another row does not

@@ -105,6 +105,19 @@ Result<std::uint64_t> count_sessions(Database& db) {
   return static_cast<std::uint64_t>(count);
 }
 
+Result<std::vector<core::Owner>> owners_with_host(Database& db) {
+  std::vector<core::Owner> owners;
+  TRY(
+      db.each("SELECT tenant, session FROM session WHERE host_key_hash <> '' OR lease_live = 1 "
+              "UNION SELECT tenant, session FROM inbox "
+              "WHERE acked_at IS NULL AND state IN ('offered', 'accepted')",
+              {}, [&](const Row& row) -> Result<void> {
+                owners.push_back({TenantId(row.string(0)), SessionId(row.string(1))});
+                return {};
+              }));
+  return owners;
+}
+
 Result<std::optional<TurnRow>> find_turn(Database& db, const core::Owner& owner,
                                          const TurnId& turn) {
   static const std::string sql = select_turns("tenant = $1 AND session = $2 AND turn = $3");

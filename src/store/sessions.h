@@ -46,6 +46,8 @@ Result<void> update_session(Database& db, const SessionRow& session);
 Result<std::vector<SessionRow>> list_sessions(Database& db, const TenantId& tenant);
 Result<std::vector<SessionRow>> live_sessions(Database& db);  // lease live
 Result<std::uint64_t> count_sessions(Database& db);
+// Those that have a host, or had one that holds something.
+Result<std::vector<core::Owner>> owners_with_host(Database& db);
 
 Result<std::optional<TurnRow>> find_turn(Database& db, const core::Owner& owner,
                                          const TurnId& turn);

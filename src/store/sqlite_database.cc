@@ -151,13 +151,25 @@ Result<void> SqliteDatabase::configure(OpenMode mode) {
   sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   TRY(script("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=OFF;"));
   if (mode == OpenMode::read_only) return script("PRAGMA query_only=ON;");
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   return script(
       "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=2000;"
       "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000;");
 }
 
+void SqliteDatabase::accept_store() {
+  accepted_ = true;
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+}
+
 SqliteDatabase::~SqliteDatabase() {
   for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  if (accepted_) {
+    // So that the file alone is the store once nobody serves it. A reader that is in the way may
+    // be.
+    sqlite3_busy_timeout(handle_, 0);
+    sqlite3_wal_checkpoint_v2(handle_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  }
   sqlite3_close(handle_);
 }
 
@@ -168,6 +180,7 @@ Error SqliteDatabase::error(std::string_view sql) const {
   const bool read_only = is_read_only(code, system);
   wrote_nothing_ = read_only || ours == ErrorCode::store_full;
   const char* text = handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_);
+  if (ours == ErrorCode::state_corrupt && damaged_) damaged_(text);
   return Error{ours, "The store refused: " + std::string(text) + " (SQLite " +
                          std::to_string(code) + ", at \"" + std::string(sql.substr(0, 60)) +
                          "\")." + advice(ours, read_only)};
@@ -214,6 +227,24 @@ Result<void> SqliteDatabase::each(std::string_view sql, Params params, const Eac
     if (code != SQLITE_ROW) return fail(error(sql));
     TRY(each(row));
   }
+}
+
+void SqliteDatabase::stop_when(const std::atomic<bool>& stop) {
+  constexpr int kSteps = 10'000;
+  const auto look = [](void* flag) -> int {
+    return static_cast<const std::atomic<bool>*>(flag)->load() ? 1 : 0;
+  };
+  // SQLite gives the pointer back as it was.
+  sqlite3_progress_handler(handle_, kSteps, look, const_cast<std::atomic<bool>*>(&stop));
+}
+
+std::map<std::string, std::uint64_t> SqliteDatabase::steps() const {
+  std::map<std::string, std::uint64_t> steps;
+  for (const auto& [sql, statement] : statements_) {
+    steps[sql] =
+        static_cast<std::uint64_t>(sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 0));
+  }
+  return steps;
 }
 
 Result<void> SqliteDatabase::script(std::string_view sql) {

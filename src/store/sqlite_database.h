@@ -1,7 +1,10 @@
 #pragma once
 // SQLite under the database layer: WAL, synchronous=FULL, BEGIN IMMEDIATE, extended result codes.
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +25,10 @@ class SqliteDatabase final : public Database {
   static Result<std::unique_ptr<SqliteDatabase>> open(const std::string& path, OpenMode mode);
   ~SqliteDatabase() override;
 
+  // Until this is said, closing leaves store and log as they were found: what is refused is not
+  // changed.
+  void accept_store();
+
   Result<std::int64_t> run(std::string_view sql, Params params) override;
   Result<void> each(std::string_view sql, Params params, const EachRow& each) override;
   Result<void> script(std::string_view sql) override;
@@ -33,6 +40,15 @@ class SqliteDatabase final : public Database {
   Result<void> rollback_to() override;
   bool in_transaction() const override;
   bool wrote_nothing() const override { return wrote_nothing_; }
+  void on_damage(std::function<void(const std::string&)> told) override {
+    damaged_ = std::move(told);
+  }
+
+  // A statement under way ends with an error soon after this becomes true.
+  void stop_when(const std::atomic<bool>& stop);
+
+  // What was run so far, and how many steps of SQLite's machine it took: what a test counts.
+  std::map<std::string, std::uint64_t> steps() const;
 
  private:
   explicit SqliteDatabase(sqlite3* handle) : handle_(handle) {}
@@ -49,7 +65,9 @@ class SqliteDatabase final : public Database {
   };
 
   sqlite3* handle_;
+  bool accepted_ = false;
   mutable bool wrote_nothing_ = false;  // of the last error
+  std::function<void(const std::string&)> damaged_;
   std::unordered_map<std::string, sqlite3_stmt*, TextHash, std::equal_to<>> statements_;
 };
 

@@ -14,13 +14,28 @@
 #include "base/result.h"
 #include "core/facts.h"
 #include "core/job.h"
+#include "core/scope.h"
 #include "supervise/output_keep.h"
 
 namespace waybill::supervise {
 
+// Whose job it is and how it was asked for. No supervisor needs it: it stands in the launch file so
+// that a row which the store has lost can be made again.
+struct Origin {
+  core::Scope scope;
+  core::OwnerKind owner = core::OwnerKind::session;
+  core::WakePolicy wake = core::WakePolicy::always;
+  std::string label;
+  std::string key;  // idempotency; "" none
+  std::string fingerprint;
+  std::string incarnation;  // of the store that launched it
+  WallTime accepted_at{};
+};
+
 // All a supervisor needs to run one command job: a projection of the launch row.
 struct LaunchOrder {
   JobId job;
+  Origin origin;
   std::uint64_t node_seq = 0;     // this node's newest receipt number, carried by the launch file
   std::string shell;              // absolute path; empty when `argv` is run unshelled
   std::string command;            // shell form: passed as `shell -c command`
@@ -56,6 +71,24 @@ struct SuperviseOrder {
   JobId job;
   std::optional<LaunchOrder> launch;  // set: may be launched if it provably never executed
   std::optional<StopWish> stop;       // set: the durable stop wish is there; confirm it
+  bool started = false;               // its start was on record, whatever lies there now
+};
+
+// What a job's directory says, for a store that may not know the job. Nothing is changed by looking
+// but that a lock file is made where there is none.
+struct FoundJob {
+  JobId job;
+  std::string path;
+  bool there = false;                 // there is such a directory
+  bool started = false;               // a start record, whole or torn: the command may have run
+  bool runs = false;                  // its supervisor or its command is alive
+  bool told = false;                  // its end is on record: an earlier daemon may have told it
+  core::JobFacts facts = {};          // as they would be reported
+  std::optional<StopWish> stop = {};  // the wish on record
+  // What it was launched with, without its environment; nothing when the launch file does not say
+  // (older, damaged), and then `why`.
+  std::optional<LaunchOrder> launch = {};
+  std::string why = {};
 };
 
 // Called on the channel's own thread whenever something new is known about a job.
@@ -83,6 +116,20 @@ class Channel {
   }
   // Of a running job: a wish that may be lost; what comes of it shows in output_allocated.
   virtual void lower_output_cap(const JobId&, std::uint64_t) {}
+
+  // Of a job that has ended and is watched no more: removes its files, the records last. Bytes that
+  // went; nullopt: it cannot be done now, and some may be gone. Again is no error.
+  virtual std::optional<std::uint64_t> remove_job(const JobId&) { return 0; }
+  // What all files of a job take now.
+  virtual std::uint64_t job_allocated(const JobId&) { return 0; }
+  // The supervisor's last record is there, and whole: the job has ended, wherever it ran.
+  virtual bool ended_on_record(const JobId&) { return false; }
+  // The output of a job as its files show it; nullopt: there is none.
+  virtual std::optional<core::OutputFacts> output_of(const JobId&) { return std::nullopt; }
+  // The job directories that there are, oldest first, and what one of them says. Only while the
+  // channel has no order for that job.
+  virtual Result<std::vector<JobId>> directories() { return std::vector<JobId>{}; }
+  virtual Result<FoundJob> find(const JobId& job) { return FoundJob{job, {}}; }
 
   // The machine generation that commands started now belong to.
   virtual GenerationId generation() const = 0;

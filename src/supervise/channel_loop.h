@@ -58,7 +58,8 @@ class LocalChannel::Loop {
     Millis grace{5000};
     std::unique_ptr<Sweep> sweep;  // of a job whose directory and supervisor are gone
     bool swept = false;
-    UniqueFd fifo_hold;  // keeps unread output alive when the supervisor dies before we adopt
+    bool shim_known = false;  // its supervisor is, or was, watched by this daemon
+    UniqueFd fifo_hold;       // keeps unread output alive when the supervisor dies before we adopt
     std::unique_ptr<Orphan> orphan;
     std::uint64_t main_token = 0;
     std::uint64_t fifo_token = 0;

@@ -14,6 +14,7 @@
 #include "base/crash_point.h"
 #include "shim/cgroup.h"
 #include "shim/files.h"
+#include "shim/launch.h"
 #include "shim/record.h"
 #include "supervise/cgroup_root.h"
 #include "supervise/channel_loop.h"
@@ -26,6 +27,7 @@ constexpr int kLaunchesMax = 3;
 constexpr Millis kLookAgain{50};
 constexpr Millis kLookLater{1000};
 constexpr Millis kLaunchBound{10'000};
+constexpr std::size_t kLaunchBytesMax = 64UL * 1024 * 1024;
 constexpr Millis kRelaunchPause{100};
 constexpr Millis kRelaunchPauseMax{5000};
 constexpr Millis kRelaunchFor{60'000};
@@ -70,6 +72,20 @@ core::JobFacts not_launched(const JobId& id, const LaunchFailure& failure) {
 
 }  // namespace
 
+namespace {
+
+// The main process removes its environment when the gate opens (docs/files.md): a launch file that
+// checks and no environment show that it ran, though its start record is gone.
+bool has_run(const JobDir& dir) {
+  if (dir.probe(shim::kLaunchEnv) != ENOENT) return false;
+  std::string text;
+  shim::Launch launch;
+  return dir.read(shim::kLaunch, kLaunchBytesMax, text) == 0 &&
+         shim::parse_launch(text, launch) == shim::LaunchError::none;
+}
+
+}  // namespace
+
 void LocalChannel::Loop::take_order(SuperviseOrder order) {
   if (!is_job_dir_name(order.job.str())) {
     warn("A job id is not fit for a file name; nothing was done for it.");
@@ -85,6 +101,7 @@ void LocalChannel::Loop::take_order(SuperviseOrder order) {
   Job& job = *slot;
   job.answer_owed = true;
   job.forgotten = false;
+  job.start_seen = job.start_seen || order.started;
   if (order.launch) {
     job.launch = std::move(order.launch);
     job.grace = job.launch->grace;
@@ -109,6 +126,7 @@ bool LocalChannel::Loop::shim_alive(Job& job) {
 
 void LocalChannel::Loop::reap_shim(Job& job) {
   if (!job.shim_pidfd.valid() || shim_alive(job)) return;
+  crash_point("supervise.shim_ended");
   unwatch(job.shim_token, job.shim_pidfd.get());
   if (job.shim_pid > 0) {
     int status = 0;
@@ -143,6 +161,8 @@ void LocalChannel::Loop::note_launch_end(Job& job, int status) {
                    error, "start_record"};
     job.launch_failed = error != EBADMSG;  // that: the launch file did not check; it is made again
   } else if (WIFSIGNALED(status)) {
+    warn("The supervisor of job " + job.id.str() + " was killed by signal " +
+         std::to_string(WTERMSIG(status)) + ".");
     job.failure = {"The supervisor was killed before it had started the command.", 0,
                    "start_record"};
   }
@@ -208,6 +228,7 @@ void LocalChannel::Loop::begin(Job& job, JobLook look) {
     case core::Supervision::draining:
       hold_output(job, *look.dir);
       watch_shim(job, look);
+      if (job.answer_owed && job.launches == 0) crash_point("supervise.attached");
       if (job.stop_wanted) confirm_stop(job, look);
       // A daemon may have died between the wish to close the input and the hint.
       if (job.answer_owed && look.dir->probe(shim::kInClose) == 0) hint_close(*look.dir);
@@ -260,6 +281,12 @@ void LocalChannel::Loop::without_directory(Job& job) {
 void LocalChannel::Loop::directory_gone(Job& job) {
   core::JobFacts facts;
   facts.job = job.id;
+  if (!job.stop_wanted && !job.shim_known && Sweep(job.target).scan()) {
+    // Of an earlier daemon: its supervisor cannot be watched, so who is left is looked for.
+    wake_after(job, kLookLater);
+    facts.supervision = core::Supervision::orphaned;
+    return report(job, std::move(facts));
+  }
   if (job.stop_wanted && !job.swept) {
     if (!job.sweep) job.sweep = std::make_unique<Sweep>(job.target);
     const auto again_in = job.sweep->step(std::chrono::steady_clock::now(), job.grace);
@@ -299,6 +326,7 @@ bool LocalChannel::Loop::launch_later(Job& job, int error) {
 }
 
 void LocalChannel::Loop::launch(Job& job, JobLook look) {
+  if (look.dir && has_run(*look.dir)) job.start_seen = true;
   if (job.start_seen || (!look.dir && job.ran_perhaps)) return directory_gone(job);
   if (look.stop_wished || !may_launch(job)) return report(job, not_launched(job.id, job.failure));
   if (const MonoTime now = std::chrono::steady_clock::now(); now < job.next_launch) {
@@ -343,7 +371,7 @@ void LocalChannel::Loop::launch(Job& job, JobLook look) {
   Spawned spawned = spawn_shim(options_.shim_path, look.dir->path(), std::move(look.lock));
   if (!spawned.failure.what.empty()) return refuse(spawned.failure);
   crash_point("supervise.after_spawn");
-  job.ran_perhaps = true;
+  job.ran_perhaps = job.shim_known = true;
   job.failure = {};
   job.shim_pid = spawned.pid;
   job.shim_pidfd = std::move(spawned.pidfd);
@@ -404,6 +432,7 @@ void LocalChannel::Loop::watch_shim(Job& job, const JobLook& look) {
     job.shim_pidfd = open_pidfd(look.start.value.shim.pid);
     if (job.shim_pidfd.valid() && same_process(look.start.value.shim)) {
       job.shim_token = watch(job, Source::shim, job.shim_pidfd.get());
+      job.shim_known = true;
       if (job.shim_token != 0) return clear_wake(job);
     }
     job.shim_pidfd.reset();
@@ -434,6 +463,7 @@ void LocalChannel::Loop::adopt(Job& job, JobLook look) {
   warn("The supervisor of job " + job.id.str() + " is gone; the daemon completes its records.");
   job.orphan = std::make_unique<Orphan>(std::move(look), *policy);
   job.fifo_hold.reset();  // it has opened its own
+  crash_point("orphan.adopted");
   if (job.stop_wanted) job.orphan->request_stop();
   if (job.orphan->pidfd() >= 0) {
     job.main_token = watch(job, Source::orphan_main, job.orphan->pidfd());

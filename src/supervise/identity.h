@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/ids.h"
+#include "core/node.h"
 
 namespace waybill::supervise {
 
@@ -19,8 +20,15 @@ struct MachineGeneration {
 
 MachineGeneration read_machine_generation();
 
+// Which run of the monotonic clock this is: the boot, and the time namespace that shifts it. ""
+// when that cannot be told.
+std::string monotonic_clock_id();
+
 // The opaque id that jobs carry: equal exactly when the generations are.
 GenerationId generation_id(const MachineGeneration& generation);
+
+// Where this data directory is; what cannot be found out stays empty.
+core::Node read_node(const std::string& data_dir);
 
 struct ProcessIdentity {
   int pid = 0;

@@ -67,6 +67,7 @@ InputFeed feed_input(const std::string& data_dir, const JobId& job, std::string_
   if (error == ENXIO || error == ENOENT) return state(InputState::unread);
   if (error != 0) return state(InputState::failed, error);
   write_some(feed, bytes);
+  if (feed.taken > 0) crash_point("supervise.after_input");
   return feed;
 }
 

@@ -168,6 +168,15 @@ JobLook look_at(const LookOrder& order) {
   return look;
 }
 
+bool ended_on_record(const std::string& data_dir, const JobId& job) {
+  JobLook look;
+  look.job = job;
+  look.dir = JobDir::open(data_dir, job, look.error);
+  if (!look.dir) return false;
+  const Read<FinalRecord> last = read_record(look, shim::kFinal, parse_final);
+  return last.good() && last.value.leftovers.empty();
+}
+
 core::OutputFacts output_from_files(const std::string& job_dir) {
   core::OutputFacts output;
   OutputReader reader(job_dir);

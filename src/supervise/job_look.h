@@ -54,6 +54,9 @@ core::JobFacts facts_of(const JobLook& look);
 // The output as the files show it, when no final record does.
 core::OutputFacts output_from_files(const std::string& job_dir);
 
+// Its supervisor has written the final record, and that checks. Takes no lock.
+bool ended_on_record(const std::string& data_dir, const JobId& job);
+
 inline constexpr std::size_t kTailBytes = 64 * 1024;
 
 }  // namespace waybill::supervise

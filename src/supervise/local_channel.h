@@ -43,6 +43,12 @@ class LocalChannel final : public Channel {
   bool remove_output(const JobId& job) override;
   std::optional<core::OutputFacts> shorten_output(const JobId& job, std::uint64_t cap) override;
   void lower_output_cap(const JobId& job, std::uint64_t cap) override;
+  std::optional<std::uint64_t> remove_job(const JobId& job) override;
+  std::uint64_t job_allocated(const JobId& job) override;
+  bool ended_on_record(const JobId& job) override;
+  std::optional<core::OutputFacts> output_of(const JobId& job) override;
+  Result<std::vector<JobId>> directories() override;
+  Result<FoundJob> find(const JobId& job) override;
   GenerationId generation() const override;  // any thread; constant
 
  private:

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/crash_point.h"
 #include "shim/crash_points.h"
 #include "shim/files.h"
 #include "shim/launch.h"
@@ -209,6 +210,7 @@ bool Orphan::write_exit() {
   line.null("max_rss_bytes");
   line.boolean("oom", false);
   if (write_over(*look_.dir, shim::kExitTmp, shim::kExit, line.finish()) != 0) return false;
+  crash_point("orphan.after_exit");
   unlinkat(look_.dir->fd(), shim::kLaunchEnv, 0);
   return true;
 }
@@ -240,7 +242,9 @@ bool Orphan::write_final() {
   const std::size_t total = shim::append_notes(line, "leftovers", sweep_->members(), fifo_id_);
   line.number("leftovers_total", total);
   leftovers_written_ = total == 0;
-  return write_over(*look_.dir, shim::kFinalTmp, shim::kFinal, line.finish()) == 0;
+  if (write_over(*look_.dir, shim::kFinalTmp, shim::kFinal, line.finish()) != 0) return false;
+  crash_point("orphan.after_final");
+  return true;
 }
 
 bool Orphan::write_leftovers() {
@@ -256,6 +260,7 @@ bool Orphan::write_leftovers() {
       0) {
     return false;
   }
+  crash_point("orphan.after_leftovers");
   leftovers_written_ = true;
   survivors_on_record_ = total > 0;
   return true;

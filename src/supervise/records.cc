@@ -265,4 +265,12 @@ Read<SurvivorRecord> parse_survivors(std::string_view text, std::string_view job
   });
 }
 
+Read<StopRequestRecord> parse_stop_request(std::string_view text, std::string_view job) {
+  return parse_record<StopRequestRecord>(text, job, [](Fields& fields, StopRequestRecord& record) {
+    record.at = WallTime(Millis(fields.integer("at_ms")));
+    record.actor = fields.text("actor");
+    record.reason = fields.text("reason");
+  });
+}
+
 }  // namespace waybill::supervise

@@ -67,11 +67,18 @@ struct SurvivorRecord {
   std::vector<core::ProcessNote> survivors;
 };
 
+struct StopRequestRecord {
+  WallTime at{};
+  std::string actor;
+  std::string reason;
+};
+
 // `text` is a whole file; `job` the name that it must carry.
 Read<StartRecord> parse_start(std::string_view text, std::string_view job);
 Read<ExitRecord> parse_exit(std::string_view text, std::string_view job);
 Read<FinalRecord> parse_final(std::string_view text, std::string_view job);
 Read<LeftoverRecord> parse_leftovers(std::string_view text, std::string_view job);
 Read<SurvivorRecord> parse_survivors(std::string_view text, std::string_view job);
+Read<StopRequestRecord> parse_stop_request(std::string_view text, std::string_view job);
 
 }  // namespace waybill::supervise

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/crash_point.h"
 #include "base/unique_fd.h"
 #include "shim/cgroup.h"
 #include "shim/files.h"
@@ -88,6 +89,7 @@ std::optional<Millis> Sweep::step(MonoTime now, Millis grace) {
     if (scan()) {
       signal_all(SIGTERM);
       signal_all(SIGCONT);
+      crash_point("orphan.after_term");
       return kPause;
     }
   }
@@ -105,8 +107,10 @@ std::optional<Millis> Sweep::step(MonoTime now, Millis grace) {
   kill_ = Kill::killing;
   kill_group();
   signal_all(SIGSTOP);
+  crash_point("orphan.after_freeze");
   scan();
   signal_all(SIGKILL);
+  crash_point("orphan.after_kill");
   if (since(now, kill_began_) < Millis(100)) return kPause;
   remember_survivors();
   return since(now, kill_began_) < Millis(10000) ? kPause * 5 : kLatePause;

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "older_store.h"
 #include "world.h"
 
 namespace waybill::test {
@@ -220,6 +221,9 @@ TEST(StoreRules, I2_an_older_store_is_brought_forward_with_everything_in_it) {
   World world;
   const auto made = world.ask<engine::RunReply>(command(host(), "true"));
   world.crash();
+  ASSERT_TRUE(world.db().script(kUndoBackup));
+  ASSERT_TRUE(world.db().script(kUndoNode));
+  ASSERT_TRUE(world.db().script(kUndoRetention));
   ASSERT_TRUE(world.db().script(kUndo));
   ASSERT_TRUE(world.start());
   world.ended(made.job.id, 3);
@@ -245,6 +249,7 @@ TEST(StoreRules, I12_a_damaged_store_is_refused) {
   const auto refused_as = [&](const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
     const auto opened = store::open_store(path, clock);
+    if (opened) opened->writer->accept_store();
     return opened ? std::string("opened") : std::string(to_word(opened.error().code));
   };
   EXPECT_EQ(refused_as("SQLite form"), "state_corrupt");
@@ -252,7 +257,9 @@ TEST(StoreRules, I12_a_damaged_store_is_refused) {
   std::filesystem::remove_all(dir);
   std::filesystem::create_directory(dir);
   {
-    ASSERT_TRUE(store::open_store(path, clock));
+    const auto made = store::open_store(path, clock);
+    ASSERT_TRUE(made);
+    made->writer->accept_store();
   }
   std::ifstream file(path, std::ios::binary);
   std::string whole((std::istreambuf_iterator<char>(file)), {});
@@ -268,10 +275,11 @@ TEST(StoreRules, I12_a_damaged_store_is_refused) {
   {
     auto opened = store::open_store(path, clock);
     ASSERT_TRUE(opened);
+    opened->writer->accept_store();
     for (int i = 0; i < 100; ++i) {
       const std::string key = std::string(500, 'k') + std::to_string(i);
-      ASSERT_TRUE(
-          opened->writer->run("INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0)", {key}));
+      ASSERT_TRUE(opened->writer->run(
+          "INSERT INTO idempotency VALUES ('t', 's', $1, 'j', 'f', 0, NULL)", {key}));
     }
   }
   std::ifstream filled(path, std::ios::binary);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+
 namespace waybill::test {
 
 World::World() {
@@ -31,14 +33,35 @@ Result<void> World::start() {
       dir_.string(),
       "test",
       store_.incarnation,
+      node,
       settings,
       [this](const core::Owner& owner, int, std::uint64_t) { watched.push_back(owner); },
       [this](const JobId& job, std::vector<core::Monitor> wanted) {
         monitored[job] = std::move(wanted);
       },
-      [this](const std::string& text) { warnings.push_back(text); }};
+      [this](const std::string& text) { warnings.push_back(text); },
+      marks ? store::why_regressed(mark, store_.lineage) : std::string(),
+      std::max(store_.lineage.newest, mark ? mark->newest : 0),
+      store_.lineage.copy,
+      [this](const std::string& incarnation, std::uint64_t newest) {
+        mark = store::Mark{incarnation, newest};
+      },
+      boot};
   engine_ = std::make_unique<engine::Engine>(std::move(parts));
   return engine_->open();
+}
+
+void World::save(const std::string& name) {
+  ASSERT_TRUE(store_.writer->script("PRAGMA wal_checkpoint(TRUNCATE)"));
+  std::filesystem::copy_file(path(), dir_ / name);
+}
+
+void World::restore(const std::string& name) {
+  close();
+  std::filesystem::remove(path() + "-wal");
+  std::filesystem::remove(path() + "-shm");
+  std::filesystem::copy_file(dir_ / name, path(),
+                             std::filesystem::copy_options::overwrite_existing);
 }
 
 std::shared_ptr<Outcome> World::post(engine::Command command) {

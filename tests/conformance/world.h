@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class FakeChannel final : public supervise::Channel {
  public:
   void supervise(supervise::SuperviseOrder order) override { orders.push_back(std::move(order)); }
   void forget(const JobId& job) override { forgotten.push_back(job); }
-  GenerationId generation() const override { return GenerationId("g1"); }
+  GenerationId generation() const override { return machine; }
 
   // A disk: what each output takes of it, and what others do.
   supervise::DiskSpace disk_space() override {
@@ -68,9 +69,35 @@ class FakeChannel final : public supervise::Channel {
   std::uint64_t disk = 0;  // its size; 0: nothing is known of it
   std::uint64_t others = 0;
   std::map<JobId, std::uint64_t> outputs;
+  std::optional<std::uint64_t> remove_job(const JobId& job) override {
+    if (!removable) return std::nullopt;
+    jobs_removed.push_back(job);
+    const std::uint64_t bytes = outputs[job];
+    outputs.erase(job);
+    return bytes;
+  }
+  std::uint64_t job_allocated(const JobId& job) override { return outputs[job]; }
+
   std::vector<JobId> removed;
+  std::vector<JobId> jobs_removed;
   std::vector<std::pair<JobId, std::uint64_t>> lowered;
   bool removable = true;
+
+  bool ended_on_record(const JobId& job) override { return ended.contains(job); }
+
+  GenerationId machine{"g1"};
+  std::set<JobId> ended;  // with a final record
+  // Job directories.
+  Result<std::vector<JobId>> directories() override {
+    std::vector<JobId> names;
+    for (const auto& [job, there] : found) names.push_back(job);
+    return names;
+  }
+  Result<supervise::FoundJob> find(const JobId& job) override {
+    const auto one = found.find(job);
+    return one == found.end() ? supervise::FoundJob{job, {}} : one->second;
+  }
+  std::map<JobId, supervise::FoundJob> found;
 
   std::vector<supervise::SuperviseOrder> orders;
   std::vector<JobId> forgotten;
@@ -90,6 +117,11 @@ class World {
   // Starts, or starts again as after a crash: whatever was in memory is gone.
   Result<void> start();
   void crash() { engine_.reset(); }
+  // The same, and no file of the store is open any more.
+  void close() {
+    engine_.reset();
+    store_.writer.reset();
+  }
 
   std::shared_ptr<Outcome> post(engine::Command command);
   template <class T>
@@ -124,9 +156,17 @@ class World {
   engine::Engine& engine() { return *engine_; }
   std::string path() const { return (dir_ / "waybill.db").string(); }
 
+  // The file of the store as it is now, put elsewhere, and back.
+  void save(const std::string& name);
+  void restore(const std::string& name);
+
   ManualClock clock;
   FakeChannel channel;
+  std::optional<store::Mark> mark;  // what the node has seen
+  bool marks = true;                // whether it is kept
   Settings settings;
+  std::string boot = "boot1";  // of the monotonic clock
+  core::Node node{"m1", 7, 1000};
   std::vector<std::string> warnings;
   std::vector<core::Owner> watched;
   std::map<JobId, std::vector<core::Monitor>> monitored;

@@ -1,349 +1,180 @@
 // The crash matrix. For every named point of the daemon (kDaemonCrashPoints) and of the supervisor
-// (shim::kCrashPoints), and for every passage of it on the way of one job: kill -9 there, start the
-// daemon again, go on, and look what became of the promises. Both lists are read here, so a new
-// point is in the matrix by itself, and one that no journey passes fails.
+// (shim::kCrashPoints): kill -9 there, start the daemon again, go on, and look what became of the
+// promises. Both lists are read here, so a new point is in the matrix by itself, and one that no
+// journey passes fails. This is the part that continuous integration runs: each point on its
+// shortest way; crash_matrix_test.cc has all passages on all ways.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
-#include <map>
 
 #include "base/crash_point.h"
-#include "e2e/harness.h"
+#include "e2e/journey.h"
 #include "shim/crash_points.h"
 
 namespace waybill::e2e {
 namespace {
 
-namespace json = boost::json;
-
-// A host and its job, from attach to the end of the turn. Whatever it calls goes on through crashes
-// of the daemon.
-class Journey {
- public:
-  explicit Journey(const std::vector<std::string>& armed)
-      : daemon_(Daemon::Options{.env = armed}),
-        runs_(temp_.path() + "/runs"),
-        bell_(temp_.path() + "/bell"),
-        gate_(temp_.path() + "/gate") {
-    daemon_.act_as_host("host");
-    daemon_.start();
-    first_ = daemon_.pid();
-  }
-
-  void attach() { call({"session", "attach"}); }
-  void begin() { call({"turn", "begin", "--turn", "t1"}); }
-
-  // The command writes its id, then goes on with `rest`.
-  void run(const std::string& owner, const std::string& rest,
-           const std::vector<std::string>& flags = {}) {
-    const std::string command = "echo $WAYBILL_JOB >> '" + runs_ + "'; " + rest;
-    std::vector<std::string> words{"run", "--turn", "t1", "--owner", owner, "--grace", "200ms"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--", command});
-    const json::value answer = call(words);
-    job_ = text_at(answer, "job.id");
-  }
-
-  // Hears what the end of the turn hands over, until the turn is closed.
-  void end_turn() {
-    for (int rounds = 0; rounds < kRoundsMax; ++rounds) {
-      const json::value answer =
-          call({"turn", "end", "--turn", "t1", "--wait", "--timeout", "60s"});
-      for (const json::value& message : items_at(answer, "messages")) hear(message);
-      const std::string state = text_at(answer, "state");
-      if (state == "closed") return;
-      ASSERT_EQ(state, "open") << json::serialize(answer);
-    }
-    ADD_FAILURE() << "the turn does not close";
-  }
-
-  void take_inbox() {
-    while (heard_.empty()) {
-      const Output output = daemon_.cli_through_crashes({"--json", "inbox", "--timeout", "60s"});
-      ASSERT_EQ(output.exit_code, 0) << output.describe();
-      if (!output.out.empty()) hear(output.json());
-    }
-  }
-
-  void acknowledge() {
-    for (const auto& [event, times] : heard_) call({"ack", event});
-  }
-
-  // Not made again when the daemon dies under it: what it had recorded must be enough.
-  void close_input() { daemon_.cli({"write", job_, "--close"}); }
-
-  void stop() { call({"stop", job_, "--reason", "test", "--wait", "--timeout", "60s"}); }
-
-  Gate& gate() { return gate_; }
-  Bell& bell() { return bell_; }
-  bool crashed() const { return daemon_.pid() != first_; }
-  // Notices a crash after the last call.
-  void settle() { daemon_.cli_through_crashes({"status"}); }
-
-  json::value job() { return at(call({"show", job_}), "job"); }
-  std::string runs() const { return read_file(runs_); }
-  const std::string& job_id() const { return job_; }
-  const std::map<std::string, int>& heard() const { return heard_; }
-  json::value session() { return at(call({"session", "show"}), "session"); }
-  Daemon& daemon() { return daemon_; }
-
- private:
-  static constexpr int kRoundsMax = 8;
-
-  json::value call(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "--json");
-    const Output output = daemon_.cli_through_crashes(arguments);
-    EXPECT_EQ(output.exit_code, 0) << arguments[1] << ": " << output.describe();
-    return output.json();
-  }
-
-  // I3: what is heard again has the same id and says that it is a repeat.
-  void hear(const json::value& hand_over) {
-    for (const json::value& event : items_at(hand_over, "events")) {
-      const int times = ++heard_[text_at(event, "id")];
-      EXPECT_TRUE(times == 1 || at(event, "repeat").as_bool()) << json::serialize(event);
-    }
-  }
-
-  TempDir temp_;
-  Daemon daemon_;
-  pid_t first_ = -1;
-  std::string runs_;
-  Bell bell_;
-  Gate gate_;
-  std::string job_;
-  std::map<std::string, int> heard_;
-};
-
-// ---- the ways of one job -----------------------------------------------------------------------
-
-// A job of the turn, heard at its end.
-void turn_journey(Journey& journey) {
-  journey.attach();
-  journey.begin();
-  journey.run("turn", "exit 3");
-  journey.end_turn();
-  journey.acknowledge();
+std::vector<std::string> die_at(std::string_view point, int passage = 1) {
+  return {"WAYBILL_CRASH=" + std::string(point) + ":" + std::to_string(passage)};
 }
 
-// A job of the session, heard through the inbox.
-void inbox_journey(Journey& journey) {
-  journey.attach();
-  journey.begin();
-  journey.run("session", "exit 3");
-  journey.take_inbox();
-  journey.acknowledge();
-  journey.end_turn();
+std::string name_of(const ::testing::TestParamInfo<std::string_view>& row) {
+  return test_name(row.param);
 }
 
-// A job that leaves a process behind, which holds its output.
-void leftover_journey(Journey& journey) {
-  journey.attach();
-  journey.begin();
-  journey.run("turn", "sleep 300 & exit 3");
-  journey.end_turn();
-  journey.acknowledge();
+Journey::Options options_of(const Way& way) {
+  Journey::Options options;
+  options.settings = way.settings;
+  options.loses_supervisor = way.loses_supervisor;
+  return options;
 }
 
-// A job that is stopped by its owner; it ignores TERM.
-void stop_journey(Journey& journey) {
-  journey.attach();
-  journey.begin();
-  journey.run("turn", "trap '' TERM; " + journey.bell().command("up") + "; sleep 300");
-  ASSERT_TRUE(journey.bell().word()) << "the job was not started";
-  journey.stop();
-  journey.end_turn();
-}
-
-// A job with a monitor, which tells of a line before the job ends.
-void monitor_journey(Journey& journey) {
-  journey.attach();
-  journey.begin();
-  journey.run("turn", "echo boom; " + journey.gate().command() + "; exit 3", {"--monitor", "boom"});
-  journey.take_inbox();
-  journey.gate().open();
-  journey.end_turn();
-  journey.acknowledge();
-}
-
-// A job that waits for the end of its input.
-void input_journey(Journey& journey) {
-  journey.attach();
-  journey.begin();
-  journey.run("turn", "cat; exit 3", {"--stdin"});
-  journey.close_input();
-  journey.settle();
-  journey.end_turn();
-  journey.acknowledge();
-}
-
-struct Way {
-  const char* name;
-  void (*go)(Journey&);
-};
-
-const Way kWays[] = {{"turn", turn_journey},          {"inbox", inbox_journey},
-                     {"leftovers", leftover_journey}, {"input", input_journey},
-                     {"stop", stop_journey},          {"monitor", monitor_journey}};
-
-const Way& way_named(std::string_view name) {
-  return *std::ranges::find_if(kWays, [&](const Way& way) { return way.name == name; });
-}
-
-// The shortest way that passes a point.
-const Way& way_to(std::string_view point) {
-  const auto speaks_of = [&](std::string_view word) {
-    return point.find(word) != std::string_view::npos;
-  };
-  if (speaks_of("in_close")) return way_named("input");
-  if (speaks_of("stop") || speaks_of("ctl")) return way_named("stop");
-  if (speaks_of("leftovers") || speaks_of("draining")) return way_named("leftovers");
-  if (speaks_of("monitor")) return way_named("monitor");
-  if (speaks_of("inbox")) return way_named("inbox");
-  return way_named("turn");
-}
-
-std::string test_name(std::string_view point) {
-  std::string name(point);
-  for (char& c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return name;
-}
-
-// ---- what must be true afterwards --------------------------------------------------------------
-
-// Nothing lost, nothing doubled: one ending, its event acknowledged, the turn closed.
-void audit_delivery(Journey& journey, const json::value& job, bool monitored = false) {
-  EXPECT_EQ(endings_of(job).size(), 1U) << "I4";
-  const json::value session = journey.session();
-  EXPECT_TRUE(at(session, "turn").is_null()) << json::serialize(session);
-  EXPECT_EQ(number_at(session, "undelivered"), 0);
-  EXPECT_EQ(number_at(session, "running_jobs"), 0);
-  json::value events = at(job, "events");
-  if (monitored) {  // one event more, before that of the end
-    ASSERT_EQ(events.get_array().size(), 2U);
-    EXPECT_EQ(text_at(events, "0.id"), journey.job_id() + ".monitor.1");
-    EXPECT_EQ(text_at(events, "0.state"), "acked") << "I2";
-    EXPECT_EQ(journey.heard().count(text_at(events, "0.id")), 1U);
-    events.get_array().erase(events.get_array().begin());
-  }
-  if (text_at(job, "status") == "stopped") {  // by its owner, who needs no news of it
-    EXPECT_TRUE(events.get_array().empty());
-    EXPECT_TRUE(journey.heard().empty());
-    return;
-  }
-  ASSERT_EQ(events.get_array().size(), 1U);
-  EXPECT_EQ(text_at(events, "0.id"), journey.job_id() + "." + endings_of(job).front() + ".1");
-  EXPECT_EQ(text_at(events, "0.state"), "acked") << "I2";
-  // Told in the answer to its owner's stop, or handed over.
-  const bool reported = text_at(events, "0.acked_as") == "reported";
-  const std::size_t others = monitored ? 1 : 0;
-  EXPECT_EQ(journey.heard().size(), others + (reported ? 0U : 1U)) << "I3";
-  EXPECT_EQ(journey.heard().count(text_at(events, "0.id")), reported ? 0U : 1U);
-}
-
-// What is true although a daemon died: the supervisor was there all the time.
-void audit_daemon_crash(Journey& journey, const Way& way) {
-  const json::value job = journey.job();
-  SCOPED_TRACE(json::serialize(job));
-  EXPECT_EQ(journey.runs(), journey.job_id() + "\n") << "I10";
-  audit_delivery(journey, job, std::string_view(way.name) == "monitor");
-  EXPECT_EQ(text_at(job, "proof"), "subreaper");
-  if (std::string_view(way.name) == "stop") {
-    EXPECT_EQ(text_at(job, "status"), "stopped");
-    EXPECT_EQ(text_at(job, "reason"), "test");
-    return;
-  }
-  EXPECT_EQ(text_at(job, "status"), "failed");
-  EXPECT_EQ(number_at(job, "exit.code"), 3);
-}
-
-// The supervisor died: unknown is allowed, a second run and a lost end are not (I9, I10).
-void audit_shim_crash(Journey& journey) {
-  const json::value job = journey.job();
-  SCOPED_TRACE(json::serialize(job));
-  const std::string runs = journey.runs();
-  EXPECT_TRUE(runs.empty() || runs == journey.job_id() + "\n") << runs;
-  audit_delivery(journey, job);
-  const std::string kind = text_or_empty_at(job, "exit.kind");
-  const std::string status = text_at(job, "status");
-  EXPECT_NE(status, "succeeded");
-  if (kind == "exited") {
-    EXPECT_EQ(number_at(job, "exit.code"), 3);
-  } else {
-    EXPECT_TRUE(at(job, "exit.code").is_null());
-  }
-  // Stopped is claimed with proof only (I7).
-  if (status == "stopped") {
-    EXPECT_NE(text_at(job, "proof"), "unproven");
-  }
-  if (status == "failed" && kind == "unknown") {
-    EXPECT_EQ(text_at(job, "cause"), "supervisor_lost");
-  }
+// Passed only by a daemon that starts.
+bool of_a_start(std::string_view point) {
+  return point.starts_with("open.") || point.starts_with("start.") || point == "supervise.attached";
 }
 
 // ---- the daemon --------------------------------------------------------------------------------
 
 class DaemonCrashTest : public ::testing::TestWithParam<std::string_view> {};
 
-// Every passage of the point on this way; how many there were.
-int crash_at_every_passage(std::string_view point, const Way& way) {
-  constexpr int kPassagesMax = 16;
-  for (int passage = 1; passage <= kPassagesMax; ++passage) {
-    SCOPED_TRACE("passage " + std::to_string(passage) + " on the way " + way.name);
-    Journey journey({"WAYBILL_CRASH=" + std::string(point) + ":" + std::to_string(passage)});
-    way.go(journey);
-    if (::testing::Test::HasFailure()) return passage;
-    journey.settle();
-    if (!journey.crashed()) return passage - 1;
-    audit_daemon_crash(journey, way);
-    if (::testing::Test::HasFailure()) return passage;
-  }
-  return kPassagesMax;
-}
-
+// On its way, and the second time it comes by.
 TEST_P(DaemonCrashTest, I2_I3_I4_I10_hold_through_a_crash) {
-  const int passages = crash_at_every_passage(GetParam(), way_to(GetParam()));
-  EXPECT_GE(passages, 1) << "no journey passes this point; add one";
-  RecordProperty("passages", passages);
+  const Way& way = way_to(GetParam());
+  for (int passage = 1; passage <= 2; ++passage) {
+    SCOPED_TRACE("passage " + std::to_string(passage) + " on the way " + std::string(way.name));
+    Journey::Options options = options_of(way);
+    options.envs = {die_at(GetParam(), passage)};
+    Journey journey(std::move(options));
+    way.go(journey);
+    if (HasFatalFailure()) return;
+    journey.settle();
+    if (passage == 1) {
+      ASSERT_GE(journey.deaths(), 1) << "no journey passes this point; add one";
+    }
+    journey.audit();
+    if (journey.deaths() == 0 || HasFailure()) return;
+  }
 }
 
-// What only an agent client passes is in the matrix of clients_test.cc.
+// What only an agent client passes is in the matrix of client_crash_test.cc, and backups and their
+// return are in store_test.cc.
 std::vector<std::string_view> points_of_a_job() {
   std::vector<std::string_view> points(kDaemonCrashPoints.begin(), kDaemonCrashPoints.end());
-  std::erase_if(points, [](std::string_view point) { return point.starts_with("client."); });
+  std::erase_if(points, [](std::string_view point) {
+    return point.starts_with("client.") || point.starts_with("backup.") ||
+           point.starts_with("reconcile.") || of_a_start(point);
+  });
   return points;
 }
 
-INSTANTIATE_TEST_SUITE_P(Points, DaemonCrashTest, ::testing::ValuesIn(points_of_a_job()),
-                         [](const auto& row) { return test_name(row.param); });
+INSTANTIATE_TEST_SUITE_P(Points, DaemonCrashTest, ::testing::ValuesIn(points_of_a_job()), name_of);
+
+// ---- a daemon that starts ----------------------------------------------------------------------
+
+// The first daemon dies while a job runs, the second in its recovery, the third recovers.
+class RecoveryCrashTest : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(RecoveryCrashTest, I2_I3_I4_I10_hold_through_a_crash_in_the_recovery) {
+  const Way& way = way_to(GetParam());
+  Journey::Options options = options_of(way);
+  const std::string_view first =
+      way.loses_supervisor ? "supervise.shim_ended" : "engine.facts.after_commit";
+  options.envs = {die_at(first), die_at(GetParam())};
+  Journey journey(std::move(options));
+  way.go(journey);
+  journey.settle();
+  EXPECT_GE(journey.deaths(), 2) << "no recovery passes this point";
+  journey.audit();
+}
+
+std::vector<std::string_view> points_of_a_recovery() {
+  std::vector<std::string_view> points;
+  for (const std::string_view point : kDaemonCrashPoints) {
+    if (of_a_start(point) || point.starts_with("orphan.") || point.starts_with("owed.supervise")) {
+      points.push_back(point);
+    }
+  }
+  return points;
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, RecoveryCrashTest, ::testing::ValuesIn(points_of_a_recovery()),
+                         name_of);
+
+// The very first start of all: there is no store yet, or half of one.
+class FirstStartCrashTest : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(FirstStartCrashTest, I2_the_next_daemon_serves) {
+  const Way& way = way_named("turn");
+  Journey::Options options = options_of(way);
+  options.envs = {die_at(GetParam()), die_at(GetParam())};
+  Journey journey(std::move(options));
+  EXPECT_EQ(journey.deaths(), 2);
+  way.go(journey);
+  journey.audit();
+}
+
+std::vector<std::string_view> points_of_a_start() {
+  std::vector<std::string_view> points = points_of_a_recovery();
+  std::erase_if(points, [](std::string_view point) {
+    return !point.starts_with("open.") && !point.starts_with("start.");
+  });
+  return points;
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, FirstStartCrashTest, ::testing::ValuesIn(points_of_a_start()),
+                         name_of);
 
 // ---- the supervisor ----------------------------------------------------------------------------
 
-class ShimCrashTest : public ::testing::TestWithParam<std::string_view> {};
+class ShimCrashTest : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  Journey::Options dying_supervisor() const {
+    Journey::Options options = options_of(way_);
+    options.loses_supervisor = true;
+    options.envs = {{"WAYBILL_CRASH_SHIM=" + std::string(GetParam())}};
+    return options;
+  }
+  // Its successors are to have their supervisors die, too, should they have to launch.
+  void and_daemon_at(Journey::Options& options, const std::string& point) const {
+    options.envs[0].push_back("WAYBILL_CRASH=" + point);
+  }
+
+  const Way& way_ = way_to(GetParam());
+};
 
 TEST_P(ShimCrashTest, I2_I7_I9_I10_hold_when_the_supervisor_dies) {
-  const Way& way = way_to(GetParam());
-  Journey journey({"WAYBILL_CRASH_SHIM=" + std::string(GetParam())});
-  way.go(journey);
-  audit_shim_crash(journey);
+  Journey journey(dying_supervisor());
+  way_.go(journey);
+  EXPECT_TRUE(journey.supervisor_killed()) << "no journey passes this point; add one";
+  journey.audit();
 }
 
 // The daemon dies just after it has started a supervisor that dies, too: only files are left.
 TEST_P(ShimCrashTest, I2_I7_I9_I10_hold_when_daemon_and_supervisor_die) {
-  const Way& way = way_to(GetParam());
-  Journey journey(
-      {"WAYBILL_CRASH_SHIM=" + std::string(GetParam()), "WAYBILL_CRASH=supervise.after_spawn"});
-  way.go(journey);
-  EXPECT_TRUE(journey.crashed());
-  audit_shim_crash(journey);
+  Journey::Options options = dying_supervisor();
+  and_daemon_at(options, "supervise.after_spawn");
+  Journey journey(std::move(options));
+  way_.go(journey);
+  EXPECT_GE(journey.deaths(), 1);
+  journey.audit();
 }
 
-INSTANTIATE_TEST_SUITE_P(Points, ShimCrashTest, ::testing::ValuesIn(shim::kCrashPoints),
-                         [](const auto& row) { return test_name(row.param); });
+// The daemon dies when it learns of that death, before it has done anything about it.
+TEST_P(ShimCrashTest, I2_I7_I9_I10_hold_when_the_daemon_dies_of_its_supervisors_death) {
+  Journey::Options options = dying_supervisor();
+  and_daemon_at(options, "supervise.shim_ended");
+  Journey journey(std::move(options));
+  way_.go(journey);
+  // The job may be heard and done with before its supervisor has ended.
+  if (journey.deaths() == 0) journey.daemon().wait_for_end();
+  journey.settle();
+  EXPECT_GE(journey.deaths(), 1);
+  journey.audit();
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, ShimCrashTest, ::testing::ValuesIn(shim::kCrashPoints), name_of);
 
 // ---- started by itself -------------------------------------------------------------------------
 

@@ -364,11 +364,15 @@ Launch serve_launch(const std::string& data_dir, const Daemon::Options& options)
 
 }  // namespace
 
-void Daemon::start() {
+bool Daemon::try_start() {
   process_ = std::make_unique<Process>(serve_launch(data_dir_, options_));
   ready_ = process_->json_line();
   const json::object* line = ready_.if_object();
-  if (line != nullptr && line->contains("ready") && line->at("ready") == true) return;
+  return line != nullptr && line->contains("ready") && line->at("ready") == true;
+}
+
+void Daemon::start() {
+  if (try_start()) return;
   ADD_FAILURE() << "the daemon did not become ready; " << process_->finish(Seconds{5}).describe();
   process_.reset();
 }
@@ -378,6 +382,7 @@ void Daemon::kill_9() {
   process_->signal(SIGKILL);
   process_->finish();
   process_.reset();
+  ++deaths_;
 }
 
 Output Daemon::terminate() {
@@ -385,12 +390,6 @@ Output Daemon::terminate() {
   Output output = process_->finish();
   process_.reset();
   return output;
-}
-
-bool Daemon::crashed() {
-  if (!running() || process_->running()) return false;
-  process_.reset();
-  return true;
 }
 
 Output Daemon::serve_and_finish(std::vector<std::string> more) {
@@ -420,29 +419,6 @@ json::value Daemon::json(std::vector<std::string> arguments) {
 
 std::unique_ptr<Process> Daemon::spawn(std::vector<std::string> arguments) {
   return std::make_unique<Process>(command(std::move(arguments)));
-}
-
-Output Daemon::cli_through_crashes(const std::vector<std::string>& arguments) {
-  constexpr int kNoDaemon = 122;
-  constexpr int kTries = 5;
-  Output output;
-  const auto revive = [this] {
-    if (running() && !crashed()) return false;
-    set_daemon_env({});
-    start();
-    return true;
-  };
-  for (int tries = 0; tries < kTries; ++tries) {
-    revive();
-    if (!running()) return output;
-    Process client(command(arguments));
-    Process::wait_for_either(client, *process_);
-    const bool revived = revive();
-    output = client.finish();
-    if (output.exit_code != kNoDaemon) return output;
-    if (!revived) Process::wait_for_either(*process_, *process_);  // it is just dying
-  }
-  return output;
 }
 
 std::string Daemon::accept(const std::string& command, std::vector<std::string> flags) {

@@ -7,6 +7,7 @@
 
 #include <boost/json.hpp>
 #include <chrono>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -21,6 +22,19 @@ namespace waybill::e2e {
 
 using Seconds = std::chrono::seconds;
 inline constexpr Seconds kCap{60};
+
+// Under a sanitizer memory is its own, and everything takes its time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
 
 // The programs under test.
 std::string waybill_program();
@@ -154,6 +168,16 @@ class Daemon {
   // Whether it has ended without being asked, for instance at a crash point. Then it is not
   // `running` any more.
   bool crashed();
+  // How many of them were killed, by themselves or by `kill_9`.
+  int deaths() const { return deaths_; }
+  // Starts another one when none runs: with each of these environments in turn, as long as they
+  // die before they are ready, then with none. True when it did.
+  void set_successors(std::vector<std::vector<std::string>> envs) { successors_ = std::move(envs); }
+  bool revive();
+  // Returns when the one that runs has ended.
+  void wait_for_end() { Process::wait_for_either(*process_, *process_); }
+  // Called whenever one was found dead, before the next is started.
+  void on_death(std::function<void()> then) { on_death_ = std::move(then); }
   void restart() {
     kill_9();
     start();
@@ -194,6 +218,7 @@ class Daemon {
 
  private:
   bool has_unfinished_jobs() const;
+  bool try_start();
 
   TempDir temp_;
   Options options_;
@@ -202,6 +227,9 @@ class Daemon {
   std::string mark_;  // "NAME=data directory"
   std::unique_ptr<Process> process_;
   boost::json::value ready_;
+  int deaths_ = 0;
+  std::vector<std::vector<std::string>> successors_;
+  std::function<void()> on_death_;
 };
 
 // What a job waits on until the test says so: `command()` is a piece of shell that returns when

@@ -232,13 +232,14 @@ void Simulation::come_to_rest() {
       gone_.push_back({host.owner, host.pid, 7});
       moved = true;
     }
-    if (const auto due = daemon_->engine->next_due()) {
+    // Retention is the one thing that is owed at rest; its weeks do not pass here.
+    if (const auto due = daemon_->engine->next_due(); due && *due < std::chrono::hours(24)) {
       clock_.pass(*due);
       note("time passes: " + std::to_string(due->count()) + " ms");
       tick();
       moved = true;
     }
-    quiet = !moved && rows("SELECT 1 FROM owed").empty();
+    quiet = !moved && rows("SELECT 1 FROM owed WHERE kind <> 'prune'").empty();
   }
   if (violations_.empty()) final_audit();
 }
@@ -249,7 +250,8 @@ void Simulation::final_audit() {
   check_ledger(true);
   count_rows();
   for (const std::string& row : rows("SELECT kind || ' ' || key || ' of ' || session || ' due ' || "
-                                     "due_at || ' ' || last_error FROM owed")) {
+                                     "due_at || ' ' || last_error FROM owed WHERE kind <> "
+                                     "'prune'")) {
     violated("owed", "at rest something is owed that nobody does: " + row);
   }
   for (const std::string& row :
