@@ -291,6 +291,7 @@ TEST_F(DispatchTest, EveryMethodIsServed) {
       if (param.kind == ParamKind::number) params[name] = 1;
       if (param.kind == ParamKind::id) params[name] = "x";
       if (param.kind == ParamKind::text_list) params[name] = json::array{"x"};
+      if (param.kind == ParamKind::text) params[name] = "x";
     }
     if (info.method == Method::job_run) params = {{"command", "x"}, {"cwd", "/"}};
     if (info.method == Method::job_stop) params = {{"all", true}};
