@@ -85,7 +85,7 @@ void Simulation::everybody_leaves(const core::Owner& owner) {
 
 void Simulation::step_connection() {
   if (clients_.empty()) return;
-  if (random_.chance(12)) return everybody_leaves(owners_[random_.below(owners_.size())]);
+  if (random_.chance(20)) return everybody_leaves(owners_[random_.below(owners_.size())]);
   std::vector<engine::ConnectionId> dying;
   for (const auto& [connection, client] : clients_) {
     if (client.dying) dying.push_back(connection);

@@ -143,7 +143,7 @@ void Simulation::step_machine() {
   note("process: " + job->str() + " now " + std::to_string(static_cast<int>(process.at)));
   if (!daemon_) return;
   daemon_->channel->look(*job, calm_);
-  if (process.at == Process::At::running && features_.clients && random_.chance(60)) {
+  if (process.at == Process::At::running) {
     client_comes_back(process.job.str());
   }
 }

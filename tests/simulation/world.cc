@@ -99,6 +99,7 @@ engine::Parts Simulation::parts() {
           "/simulation",
           "simulation",
           daemon.store.incarnation,
+          {"m1", 7, 1000},
           settings_,
           [this](const core::Owner& owner, int pid, std::uint64_t start) {
             if (!moment("order")) return;
@@ -115,7 +116,12 @@ engine::Parts Simulation::parts() {
               daemon_->monitored[job] = std::move(monitors);
             }
           },
-          [this](const std::string& text) { note("daemon warns: " + text); }};
+          [this](const std::string& text) { note("daemon warns: " + text); },
+          {},
+          0,
+          false,
+          {},
+          machine_.generation().str()};
 }
 
 void Simulation::start() {
