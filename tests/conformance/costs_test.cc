@@ -164,10 +164,10 @@ TEST_F(CostsTest, O24_no_statement_reads_a_table_from_end_to_end) {
       "SCAN CONSTANT ROW", "SCAN sqlite_master",
       "SCAN unrecoverable USING INDEX sqlite_autoindex_unrecoverable_1"};
   // Indexes of what is live alone.
-  const std::vector<std::string> live{"job_live",   "job_twin",       "inbox_live",
-                                      "turn_open",  "session_host",   "session_queued",
-                                      "owed",       "turn_kept",      "idempotency_gone",
-                                      "ended_kept", "absent_session", "inbox_connection",
+  const std::vector<std::string> live{"job_live",     "job_twin",       "inbox_live",
+                                      "turn_open",    "session_host",   "session_queued",
+                                      "owed",         "turn_kept",      "idempotency_gone",
+                                      "ended_kept",   "absent_session", "inbox_connection",
                                       "unrecoverable"};
   std::set<std::string> seen;
   const auto look = [&] {
