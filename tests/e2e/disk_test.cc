@@ -414,7 +414,9 @@ TEST(QuotaTest, O19_an_orphan_that_writes_for_ever_fills_no_disk) {
     EXPECT_LE(allocated(daemon, self), 24 * kMebi + 8192);
     EXPECT_GT(disk.free_bytes(), 50 * kMebi);
   }
-  if (!kSanitized) EXPECT_LE(resident_bytes(daemon.pid()), before + 16 * kMebi);
+  if (!kSanitized) {
+    EXPECT_LE(resident_bytes(daemon.pid()), before + 16 * kMebi);
+  }
   daemon.set_env({"WAYBILL_SESSION=orphan"});
   daemon.cli({"stop", yes, "--wait"});
   const json::value job = daemon.show(yes);

@@ -174,7 +174,9 @@ TEST(StressTest, I7_I14_many_short_jobs_leave_nothing_behind) {
   // The store's page cache has at most 16,000 KiB; everything else grows with what is live, and
   // nothing is. Half a KiB for each of ten thousand jobs would be seen.
   // Sanitizers count by themselves, at the end.
-  if (!kSanitized) EXPECT_LE(now, 24UL * 1024);
+  if (!kSanitized) {
+    EXPECT_LE(now, 24UL * 1024);
+  }
   const Output end = daemon.terminate();
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.err.find("Sanitizer"), std::string::npos) << end.err;
