@@ -33,6 +33,9 @@ constexpr RowCheck kRowChecks[] = {
      "SELECT turn FROM turn t JOIN session s ON s.tenant = t.tenant AND s.session = t.session "
      "WHERE t.state <> 'closed' AND s.lease_live = 0 AND NOT EXISTS (SELECT 1 FROM owed o "
      "WHERE o.kind = 'turn_abandon' AND o.key = t.tenant || ' ' || t.session || ' ' || t.turn)"},
+    {"I2", "a host that is gone holds a row",
+     "SELECT event FROM inbox i JOIN session s ON s.tenant = i.tenant AND s.session = i.session "
+     "WHERE i.state IN ('offered', 'accepted') AND s.lease_live = 0 AND s.session <> 'user'"},
     {"I3", "a row that came back is no repeat",
      "SELECT event FROM inbox WHERE tries > 0 AND repeat = 0 AND last_error NOT LIKE "
      "'the client was started%'"},
@@ -254,19 +257,26 @@ void Simulation::check_host(const Call& call, const std::optional<store::Session
   const auto* attach = std::get_if<engine::AttachRequest>(&call.command);
   const bool takes_over = attach != nullptr && !attach->join;
   const bool other = before && before->lease_live && before->host_key_hash != hash;
-  const WallTime lapses =
-      before && before->last_call_at ? *before->last_call_at + settings_.host_lease : WallTime{};
-  const bool held = other && (before->host_pid || clock_.wall() < lapses);
+  // By the time that passed, whatever the wall clock says.
+  const auto last = last_calls_.find(call.owner);
+  const bool recent =
+      last != last_calls_.end() && clock_.mono() < last->second + settings_.host_lease;
+  const bool held = other && (before->host_pid || recent);
   const bool reads = std::holds_alternative<engine::SessionWaitRequest>(call.command) ||
                      std::holds_alternative<engine::StatusRequest>(call.command) ||
                      std::holds_alternative<engine::HostRequest>(call.command) ||
                      // Who only looks is answered when the disk is full, host or not.
                      (troubled_ && std::holds_alternative<engine::ShowRequest>(call.command));
   if (call.refused || reads) return;
+  if (std::holds_alternative<engine::DetachRequest>(call.command)) {
+    last_calls_.erase(call.owner);
+    return;
+  }
   if (takes_over && other) branches_.reach(Branch::taken_over);
   if (held && !takes_over) {
     violated("I16", call.name + " of " + call.key->str() + " passed under another host's lease");
   }
+  last_calls_[call.owner] = clock_.mono();
   const auto* wake = std::get_if<engine::WakeRequest>(&call.command);
   const auto now = store::find_session(*daemon_->reader, call.owner);
   if (wake != nullptr || !now || !*now) return;

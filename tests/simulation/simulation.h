@@ -244,6 +244,7 @@ class Simulation {
   std::map<DeliveryId, Delivery> deliveries_;
   std::map<core::Owner, std::vector<JobId>> jobs_;  // that were accepted, as callers know
   std::map<JobId, core::Owner> accepted_;
+  std::map<core::Owner, MonoTime> last_calls_;  // of the host in force
   std::map<core::Owner, std::uint64_t> fences_;
   std::map<core::Owner, std::uint64_t> revisions_;
   std::map<core::Owner, std::uint64_t> continuations_;  // without a user

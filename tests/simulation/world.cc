@@ -205,6 +205,7 @@ void Simulation::bury() {
     branches_.reach(Branch::power_lost);
     machine_.lose_power();
     hosts_.clear();
+    last_calls_.clear();  // how long the machine was off is for the wall clock to say
   }
   dead_ = false;
   crash_in_ = 0;
