@@ -39,6 +39,7 @@ class Journey {
     std::string status = "failed";
     std::optional<int> code = 3;
     bool runs = true;
+    bool given_up = false;  // by an operator: nobody saw its end
   };
   // The command writes its id, then goes on with `rest`.
   std::string run(const std::string& owner, const std::string& rest,

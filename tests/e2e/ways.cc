@@ -150,7 +150,7 @@ void release(Journey& journey) {
   arrive(journey);
   journey.run("session",
               "trap '' TERM; " + journey.bell().command("up") + "; " + journey.gate().command(),
-              {"--grace", "1h"}, {"failed", std::nullopt});
+              {"--grace", "1h"}, {"failed", std::nullopt, true, true});
   started(journey);
   journey.stop(false);
   journey.take_inbox(journey.job_id() + ".stop_stuck");
