@@ -47,7 +47,7 @@ std::optional<std::vector<Entry>> entries_of(const JobDir& dir) {
     entries.push_back(std::move(entry));
   }
   ::closedir(stream);
-  std::ranges::stable_sort(entries, {}, rank);
+  std::ranges::sort(entries, {}, rank);
   return entries;
 }
 
