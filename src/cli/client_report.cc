@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kOk = "ok";
 constexpr const char* kWarning = "warning";
+constexpr const char* kProblem = "problem";
 
 // What happens when a job ends.
 struct Arrival {
@@ -107,6 +108,15 @@ void report_client(ClientId client, json::array& clients, json::array& findings)
     rows.add(kOk, "not set up; run: waybill setup " + name);
   }
   clients.push_back(std::move(row));
+}
+
+void report_refused(const json::object& status, json::array& findings) {
+  const Rows rows{findings, "owners"};
+  for (const json::key_value_pair& owner : object_of(status, "poisoned_owners")) {
+    const std::string why =
+        owner.value().is_string() ? std::string(owner.value().get_string()) : "";
+    rows.add(kProblem, std::string(owner.key()) + " is refused: " + why + " See `waybill owners`.");
+  }
 }
 
 void report_reachable(const json::object& status, json::array& findings) {

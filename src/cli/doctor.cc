@@ -25,6 +25,8 @@ Result<int> doctor_command(const Context& context) {
   json::array clients;
   for (const ClientId id : kClients) report_client(id, clients, findings);
   report_reachable(status, findings);
+  report_refused(status, findings);
+  if (!object_of(status, "poisoned_owners").empty()) answer["ok"] = false;
   answer["findings"] = std::move(findings);
   answer["clients"] = std::move(clients);
   if (context.json) {

@@ -26,7 +26,7 @@ constexpr std::string_view kExitCodes = R"(
 | 119 | the shell's exit was 0, but a stage of the pipeline failed |
 | 120 | usage |
 | 121 | refused; the error's code is printed |
-| 122 | no daemon |
+| 122 | unavailable: no daemon answers, or what was asked for cannot be had now |
 | 123 | state refused: corrupt, newer, regressed, unrecoverable |
 | 124 | the wait timed out |
 | 125 | the exit is not known, or the job was stopped in the queue |

@@ -85,9 +85,12 @@ OutputPlace place_of(const OutputRing& ring, std::uint64_t offset) {
   return {position, wraps_at - position};
 }
 
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) close(fd_);
-  if (gaps_fd_ >= 0) close(gaps_fd_);
+OutputFile::~OutputFile() { close(); }
+
+void OutputFile::close() {
+  if (fd_ >= 0) ::close(fd_);
+  if (gaps_fd_ >= 0) ::close(gaps_fd_);
+  fd_ = gaps_fd_ = -1;
 }
 
 int OutputFile::open_files(int dir, OutputLimits limits, int flags) {
@@ -316,7 +319,7 @@ void OutputFile::make_room(std::size_t size, std::uint64_t slack) {
 
 void OutputFile::lower_cap(std::uint64_t cap) {
   if (cap < kCapMin) cap = kCapMin;
-  if (cap >= limits_.cap || !limits_.holes) return;
+  if (fd_ < 0 || cap >= limits_.cap || !limits_.holes) return;
   limits_.cap = cap;
   if (limits_.head > cap / 2) limits_.head = cap / 2;
   slack_ = cap / 4 < kCapSlack ? cap / 4 : kCapSlack;

@@ -59,6 +59,9 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
+  // Nothing is stored any more: a file that is removed from now on gives its space back.
+  void close();
+
   // Creates the files of a new job. 0 or errno.
   int create(int dir, OutputLimits limits);
   // Goes on with the files that another writer left. 0 or errno.

@@ -386,6 +386,7 @@ void Shim::write_final() {
   settle_exit();
   out_.sync();  // what came after the end of the main process
   sync_record(setup_.final_fd, setup_.dir);
+  out_.close();  // kept leftovers may take days, and the output may expire meanwhile
   crash("shim.after_final");
 }
 

@@ -89,9 +89,15 @@ std::string take_launch(const JobDir& dir, const JobId& job, LaunchOrder& order)
   return {};
 }
 
-std::optional<StopWish> wish_of(const JobDir& dir, const JobId& job) {
+std::optional<StopWish> wish_of(const JobDir& dir, const JobId& job, const JobLook& look) {
   std::string text;
-  if (dir.read(shim::kStopReq, shim::kRecordBytesMax + 1, text) != 0) return std::nullopt;
+  if (dir.read(shim::kStopReq, shim::kRecordBytesMax + 1, text) != 0) {
+    // A daemon that stops what a lost supervisor left tells so in the record of the end alone.
+    const bool stopped = look.exit.good() && look.exit.value.ended_by == core::EndedBy::stop;
+    if (!stopped) return std::nullopt;
+    return StopWish{look.exit.value.ended_at.value_or(WallTime{}), "unknown",
+                    "the end on record is that of a stop"};
+  }
   const Read<StopRequestRecord> record = parse_stop_request(text, job.str());
   // Its existence is the wish, whatever has become of its words.
   if (!record.good()) return StopWish{{}, "unknown", "the stop wish on record does not check"};
@@ -134,7 +140,7 @@ Result<FoundJob> find_job_directory(const std::string& data_dir, const JobId& jo
   found.told = look.final_record.state != RecordState::absent ||
                look.supervision == core::Supervision::generation_gone;
   found.facts = facts_of(look);
-  found.stop = wish_of(*look.dir, job);
+  found.stop = wish_of(*look.dir, job, look);
   LaunchOrder order;
   found.why = take_launch(*look.dir, job, order);
   if (found.why.empty()) found.launch = std::move(order);

@@ -147,6 +147,9 @@ TEST(Generation, I12_a_copied_data_directory_touches_nothing_of_the_first) {
     const json::value owners = second.json({"owners"});
     EXPECT_EQ(text_at(owners, "owners.0.kind"), "owner_unrecoverable") << json::serialize(owners);
     EXPECT_EQ(text_at(owners, "owners.0.jobs.0"), held.id());
+    const Output doctor = second.cli({"doctor"});
+    EXPECT_EQ(doctor.exit_code, 1);
+    EXPECT_NE(doctor.out.find("waybill owners"), std::string::npos) << doctor.out;
     EXPECT_EQ(second.cli({"owners", "release", "s"}).exit_code, 120);
     // Whoever is not concerned works on.
     EXPECT_EQ(second.cli({"--session", "t", "run", "--wait", "--", "exit 6"}).exit_code, 6);

@@ -75,6 +75,11 @@ TEST(LeftoversTest, I7_kept_leftovers_live_until_their_job_is_stopped) {
   EXPECT_TRUE(at(kept, "leftovers_kept").get_bool());
   ASSERT_EQ(items_at(kept, "survivors").size(), 1U);
   EXPECT_EQ(::kill(sleeper, 0), 0);
+  // Its output may expire while they live: the supervisor holds it no longer.
+  const std::string held =
+      run({{"/bin/ls", "-l", "/proc/" + std::to_string(supervisor_of(daemon, id)) + "/fd"}}).out;
+  EXPECT_NE(held.find("/ctl"), std::string::npos) << held;
+  EXPECT_EQ(held.find("/out\n"), std::string::npos) << held;
 
   daemon.restart();
   EXPECT_EQ(::kill(sleeper, 0), 0);

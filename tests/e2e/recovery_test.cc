@@ -339,6 +339,8 @@ TEST_F(RecoveryTest, I10_I7_a_started_job_without_its_directory_ends_when_nobody
     fs::remove(path("runs"));
     daemon.start();
     const std::string id = held_job();
+    // Its start is on record, in the store too: afterwards only the store can tell of it.
+    EXPECT_TRUE(eventually([&] { return !at(daemon.show(id), "started_at").is_null(); }));
     daemon.kill_9();
     const pid_t shim = supervisor();
     fs::remove_all(daemon.data_dir() + "/jobs/" + id);

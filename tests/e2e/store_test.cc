@@ -311,6 +311,33 @@ TEST_P(LostStore, I2_I12_jobs_are_made_again_from_their_directories) {
   EXPECT_FALSE(at(taken.json(), "events.0.repeat").as_bool());
 }
 
+// With a cgroup the stop of what a lost supervisor left is confirmed; without one it is not. Either
+// way a store that is made again says what was said before, and nobody hears their own stop (I8).
+TEST(Reconcile, I8_a_stop_that_the_daemon_has_made_stays_one) {
+  Daemon daemon;
+  daemon.start();
+  daemon.act_as_host("s");
+  TempDir temp;
+  Bell bell(temp.path() + "/bell");
+  const std::string id = daemon.accept(bell.command("up") + "; sleep 1000");
+  ASSERT_TRUE(bell.word());
+  const std::string start = daemon.data_dir() + "/jobs/" + id + "/start.json";
+  const auto supervisor = static_cast<pid_t>(number_at(json::parse(read_file(start)), "shim_pid"));
+  ::kill(supervisor, SIGKILL);
+  ASSERT_TRUE(await_end(supervisor));
+  daemon.cli({"stop", id, "--wait", "--timeout", "60s"});
+  const std::string before = text_at(daemon.show(id), "status");
+  daemon.kill_9();
+  for (const char* suffix : {"", "-wal", "-shm"}) fs::remove(store_of(daemon) + suffix);
+  daemon.start();
+  daemon.json({"reconcile"});
+  EXPECT_EQ(text_at(daemon.show(id), "status"), before);
+  const bool stopped = before == "stopped";
+  for (const auto& [event, repeat] : take_all(daemon)) {
+    EXPECT_FALSE(stopped && contains(event, ".failed.")) << event;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Store, LostStore, ::testing::Values("removed", "emptied"),
                          [](const auto& row) { return std::string(row.param); });
 
