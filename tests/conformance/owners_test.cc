@@ -16,7 +16,7 @@ using engine::OwnersRequest;
 using engine::ReleaseOwnerRequest;
 using engine::RunReply;
 
-constexpr core::Node kElsewhere{"m1", 8, 2000};
+const core::Node kElsewhere{"m1", 8, 2000};
 
 ReleaseOwnerRequest release(const std::string& session = "s1") {
   return {{TenantId("local"), SessionId(session)}, "the old disk is gone"};

@@ -79,6 +79,7 @@ Pipe make_pipe() {
 // In the child, between fork and exec.
 [[noreturn]] void become(const Launch& launch, int in, int out, int err, char* const* argv,
                          char* const* envp) {
+  ::signal(SIGPIPE, SIG_DFL);
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
@@ -161,6 +162,7 @@ Process::Process(Launch launch) : argv_(launch.argv), input_(launch.input), talk
   const std::vector<std::string> environment = environment_of(launch);
   const std::vector<char*> argv = pointers(argv_);
   const std::vector<char*> envp = pointers(environment);
+  ::signal(SIGPIPE, SIG_IGN);  // a program may end before it has read its input
   pid_ = ::fork();
   if (pid_ == 0) {
     become(launch, in.read.get(), out.write.get(), err.write.get(), argv.data(), envp.data());
