@@ -79,7 +79,7 @@ class RpcProtocol final : public Protocol {
 // Members in the order of construction; the destructor undoes them in reverse.
 struct Daemon::Impl {
   DataDir dir;
-  UniqueFd lock;
+  DataDirLock lock;
   std::unique_ptr<Log> log;
   Settings settings;
   SystemClock clock;

@@ -136,12 +136,20 @@ std::string path_through_fd(const DataDir& dir, const std::string& name) {
   return "/proc/self/fd/" + std::to_string(dir.fd.get()) + "/" + name;
 }
 
-Result<UniqueFd> lock_data_dir(const DataDir& dir) {
+Result<DataDirLock> lock_data_dir(const DataDir& dir) {
   // Whoever removes the file by hand must not let two daemons in: the locked file must be the one
   // that is there.
   constexpr int kAttempts = 500;
   constexpr int kPauseMs = 10;
+  const auto refused = [&dir](int holder_fd) {
+    const pid_t holder = read_holder(holder_fd);
+    const std::string who =
+        holder > 0 ? "process " + std::to_string(holder) : std::string("another process");
+    return fail(ErrorCode::conflict, who + " already serves " + dir.path +
+                                         "; use it, or stop it with `waybill shutdown`");
+  };
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    UniqueFd directory(::openat(dir.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     UniqueFd fd(::openat(dir.fd.get(), kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd.valid()) {
       return fail(ErrorCode::unavailable,
@@ -157,11 +165,16 @@ Result<UniqueFd> lock_data_dir(const DataDir& dir) {
         ::poll(nullptr, 0, kPauseMs);
         continue;
       }
-      const pid_t holder = read_holder(fd.get());
-      const std::string who =
-          holder > 0 ? "process " + std::to_string(holder) : std::string("another process");
-      return fail(ErrorCode::conflict, who + " already serves " + dir.path +
-                                           "; use it, or stop it with `waybill shutdown`");
+      return refused(fd.get());
+    }
+    // Where directories cannot be locked the file alone has to do.
+    if (directory.valid() && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0 &&
+        (errno == EWOULDBLOCK || errno == EINTR)) {
+      if (errno == EINTR || is_being_left(fd.get())) {
+        ::poll(nullptr, 0, kPauseMs);
+        continue;
+      }
+      return refused(fd.get());
     }
     struct stat held{};
     struct stat named{};
@@ -174,7 +187,7 @@ Result<UniqueFd> lock_data_dir(const DataDir& dir) {
       return fail(ErrorCode::store_full,
                   "cannot write " + dir.path + "/" + kLockName + ": " + errno_text(errno));
     }
-    return fd;
+    return DataDirLock{std::move(directory), std::move(fd)};
   }
   return fail(ErrorCode::unavailable,
               dir.path + "/" + kLockName + " keeps being replaced, or held by a process that ends");

@@ -27,7 +27,11 @@ std::string path_through_fd(const DataDir& dir, const std::string& name);
 
 // Exclusive for the life of the descriptor. Somebody else has it: `conflict`, naming the process,
 // and nothing is touched.
-Result<UniqueFd> lock_data_dir(const DataDir& dir);
+struct DataDirLock {
+  UniqueFd directory;  // whoever removes or moves the file lets no second daemon in
+  UniqueFd file;       // says who holds it
+};
+Result<DataDirLock> lock_data_dir(const DataDir& dir);
 
 // "name (uid 1000)", or "uid 1000" when the user has no name.
 std::string describe_user(uid_t uid);

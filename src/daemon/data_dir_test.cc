@@ -90,7 +90,7 @@ TEST_F(DataDirTest, O27_a_relative_path_in_a_deleted_directory_is_refused) {
 TEST_F(DataDirTest, one_daemon_per_directory) {
   const auto dir = open_data_dir(base_ + "/data");
   ASSERT_TRUE(dir);
-  std::optional<UniqueFd> first;
+  std::optional<DataDirLock> first;
   {
     auto locked = lock_data_dir(*dir);
     ASSERT_TRUE(locked);
@@ -100,6 +100,11 @@ TEST_F(DataDirTest, one_daemon_per_directory) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::conflict);
   EXPECT_NE(second.error().message.find(std::to_string(::getpid())), std::string::npos);
+  // A person who removes the file lets no second daemon in.
+  ASSERT_EQ(::unlink((base_ + "/data/daemon.lock").c_str()), 0);
+  const auto third = lock_data_dir(*dir);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, ErrorCode::conflict);
   first.reset();
   EXPECT_TRUE(lock_data_dir(*dir));
 }

@@ -235,6 +235,17 @@ Result<void> check_whole(SqliteDatabase& database) {
 }
 
 // What SQLite would follow, wait on or mix up.
+// Somebody else's database. Nothing of it is changed, not even the way in which it is written.
+Result<void> check_ours(SqliteDatabase& database, const std::string& path) {
+  TRY_ASSIGN(const std::int64_t ours,
+             database.integer("SELECT count(*) FROM sqlite_master WHERE name = 'meta'", {}));
+  if (ours > 0) return {};
+  return fail(ErrorCode::state_corrupt,
+              path +
+                  " is a database, but not a store of Waybill's. It was left as it is; put the "
+                  "store itself there, or move that file away.");
+}
+
 Result<void> check_store_files(const std::string& path) {
   struct stat file{};
   if (::lstat(path.c_str(), &file) != 0) return {};  // a new one, or it is said when it is opened
@@ -251,7 +262,12 @@ Result<void> check_store_files(const std::string& path) {
   std::ifstream(path, std::ios::binary).read(header.data(), header.size());
   struct stat log{};
   const bool has_log = ::stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0;
-  if (header[18] != 1 || !has_log) return {};
+  if (header[18] != 1) return {};
+  if (!has_log) {
+    TRY_ASSIGN(const auto whole, SqliteDatabase::open(path, OpenMode::read_only));
+    TRY_ASSIGN(const bool filled, has_tables(*whole));
+    return filled ? check_ours(*whole, path) : Result<void>{};
+  }
   return fail(ErrorCode::state_corrupt,
               "The store " + path +
                   " was put here while the log of another one lay beside it. Nothing was changed; "
@@ -271,6 +287,7 @@ Result<OpenedStore> open_store(const std::string& path, const Clock& clock) {
     TRY(create_schema(*store.writer, clock));
     store.created = true;
   } else {
+    TRY(check_ours(*store.writer, path));
     TRY_ASSIGN(const int version, check_version(*store.writer));
     if (small) TRY(check_whole(*store.writer));
     TRY(migrate(*store.writer, version, clock.wall()));

@@ -75,6 +75,12 @@ Same compare_process(const ProcessIdentity& process) {
   return errno == EPERM && short_of ? Same::unknown : Same::no;
 }
 
+bool runs(const ProcessIdentity& process) {
+  shim::ProcStat stat;
+  return process.pid > 0 && shim::read_proc_stat(process.pid, stat) &&
+         stat.start == process.start && stat.state != 'Z' && stat.state != 'X';
+}
+
 bool same_process(const ProcessIdentity& process) { return compare_process(process) == Same::yes; }
 
 }  // namespace waybill::supervise

@@ -41,6 +41,9 @@ enum class Same { no, yes, unknown };
 // but it cannot be looked at now, for want of descriptors, say.
 Same compare_process(const ProcessIdentity& process);
 
+// It is, and has not ended: a zombie does not run.
+bool runs(const ProcessIdentity& process);
+
 // It certainly is.
 bool same_process(const ProcessIdentity& process);
 

@@ -160,6 +160,12 @@ JobLook look_at(const LookOrder& order) {
   state.exit_by_daemon = look.exit.good() && look.exit.value.by_daemon;
   look.same_generation = look.start.good() && look.start.value.generation == *order.generation;
   state.same_generation = look.same_generation;
+  // Its lock file was removed or replaced, but the supervisor on record lives.
+  if (look.error == 0 && !look.lock_held && look.same_generation && runs(look.start.value.shim) &&
+      !look.final_record.good()) {
+    look.lock_held = state.lock_held = true;
+    look.lock.reset();
+  }
   const Same same = look.same_generation ? compare_process(look.start.value.main) : Same::no;
   state.main_is_same = same == Same::yes;
   // There is a process of this number, but /proc could not be read: it may well be ours.

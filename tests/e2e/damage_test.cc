@@ -162,6 +162,19 @@ TEST(DamageTest, I12_I13_without_its_key_a_store_is_refused) {
   EXPECT_EQ(at(daemon.json({"list"}), "jobs").get_array().size(), 3U);
 }
 
+TEST(DamageTest, I12_somebody_elses_database_is_refused_and_left_as_it_is) {
+  Daemon daemon;
+  daemon.start();
+  daemon.terminate();
+  for (const char* suffix : {"", "-wal", "-shm"})
+    std::filesystem::remove(store_of(daemon) + suffix);
+  ASSERT_EQ(run({{"/usr/bin/sqlite3", store_of(daemon), "CREATE TABLE t (a)"}}).exit_code, 0);
+  const std::string before = read_file(store_of(daemon));
+  expect_refused(daemon, "state_corrupt", "not a store of Waybill's");
+  EXPECT_TRUE(read_file(store_of(daemon)) == before);
+  EXPECT_FALSE(std::filesystem::exists(store_of(daemon) + "-wal"));
+}
+
 TEST(DamageTest, I12_another_key_opens_nothing_and_discards_nothing) {
   Daemon::Options options;
   options.arguments = {"--set", "running_per_session=1"};

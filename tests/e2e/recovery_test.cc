@@ -333,6 +333,24 @@ TEST_F(RecoveryTest, I10_I12_a_directory_without_a_row_is_never_run_and_never_de
 // ---- a directory that is gone ------------------------------------------------------------------
 
 // What is known to have started is never launched again, and it does not run for ever.
+// Its lock file is what a supervisor is found by; without it the start record says who it is.
+TEST_F(RecoveryTest, I9_a_supervisor_whose_lock_file_was_removed_is_not_lost) {
+  daemon.start();
+  const std::string id = held_job();
+  const pid_t shim = supervisor();
+  daemon.kill_9();
+  fs::remove(daemon.data_dir() + "/jobs/" + id + "/lock");
+  daemon.start();
+  EXPECT_EQ(text_at(daemon.show(id), "status"), "running");
+  gate.open();
+  EXPECT_TRUE(await_end(shim));
+  const json::value job = heard_once(id);
+  EXPECT_EQ(number_at(job, "exit.code"), 3) << json::serialize(job);
+  EXPECT_EQ(text_at(job, "cause"), "exit");
+  EXPECT_EQ(text_at(job, "proof"), "subreaper");
+  expect_runs(id, 1);
+}
+
 TEST_F(RecoveryTest, I10_I7_a_started_job_without_its_directory_ends_when_nobody_of_it_is_left) {
   for (const bool stopped : {false, true}) {
     SCOPED_TRACE(stopped);
