@@ -253,7 +253,8 @@ audit::Event event_of(const json::value& row) {
 void audit_output(Daemon& daemon, const json::value& job) {
   const std::string dir = daemon.data_dir() + "/jobs/" + text_at(job, "id");
   const bool expired = !at(job, "output.expired_at").is_null();
-  const Output logs = daemon.cli_through_crashes({"logs", text_at(job, "id"), "--raw"});
+  daemon.cli_through_crashes({"status"});  // the look before this one may have ended it
+  const Output logs = daemon.cli({"logs", text_at(job, "id"), "--raw"});
   if (expired) {
     EXPECT_FALSE(std::filesystem::exists(dir + "/out"));
     EXPECT_EQ(number_at(job, "output.kept_bytes"), 0);
@@ -337,7 +338,8 @@ void Journey::audit() {
     }
     audit_job(job, *entry.runs);
     if (written_ && !some_supervisor_lost()) {
-      EXPECT_EQ(daemon_.cli_through_crashes({"logs", id, "--raw"}).out, *written_);
+      settle();
+      EXPECT_EQ(daemon_.cli({"logs", id, "--raw"}).out, *written_);
     }
     ledger.jobs.push_back(std::move(entry));
   }
