@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "e2e/harness.h"
+#include "e2e/switch.h"
 
 namespace waybill::e2e {
 namespace {
@@ -54,21 +55,6 @@ class Machine {
   std::string dir_;
   std::string script_;
   int mounts_ = 0;
-};
-
-// Serves as whichever machine is the present one.
-class Switch {
- public:
-  void to(const std::string& program) {
-    std::ofstream(path_ + ".now") << program;
-    std::ofstream(path_) << "#!/bin/sh\nexec \"$(cat '" << path_ << ".now')\" \"$@\"\n";
-    ::chmod(path_.c_str(), 0755);
-  }
-  const std::string& program() const { return path_; }
-
- private:
-  TempDir temp_;
-  std::string path_ = temp_.path() + "/waybill";
 };
 
 constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "e2e/harness.h"
+#include "e2e/switch.h"
 
 namespace waybill::e2e {
 namespace {
@@ -22,21 +23,6 @@ std::string kept_program() {
   const char* directory = std::getenv("WAYBILL_KEPT");
   return directory == nullptr ? "" : std::string(directory) + "/waybill";
 }
-
-// Serves and calls as whichever version is the present one.
-class Switch {
- public:
-  void to(const std::string& program) {
-    std::ofstream(path_ + ".now") << program;
-    std::ofstream(path_) << "#!/bin/sh\nexec \"$(cat '" << path_ << ".now')\" \"$@\"\n";
-    ::chmod(path_.c_str(), 0755);
-  }
-  const std::string& program() const { return path_; }
-
- private:
-  TempDir temp_;
-  std::string path_ = temp_.path() + "/waybill";
-};
 
 TEST(KeptVersion, O30_twenty_jobs_over_an_upgrade_from_an_earlier_version) {
   constexpr int kJobs = 20;
